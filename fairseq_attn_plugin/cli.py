@@ -167,7 +167,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
             sys.exit(0)
         args = parser.parse_args(words)
         for folder in getattr(args, "user_dir", None) or ():
-            from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
+            from fairseq_attn_plugin.analysis.inference.model_options import import_user_dir
 
             import_user_dir(folder)
         data_of_checkpoint(args)

@@ -9,14 +9,15 @@ import sys
 from pathlib import Path
 from typing import List
 
+import numpy as np
 from generated import Generated, read_generated
 from sacrebleu.metrics import BLEU
 
-from fairseq_attn_plugin.analysis.alignment.error_rate import alignment_error_rate
+from fairseq_attn_plugin.analysis.alignment.evaluation import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import hard_alignment
-from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments, write_alignments
-from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmap
-from fairseq_attn_plugin.analysis.records.record import merge_attention
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, format_alignment, read_alignments
+from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
+from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.errors import OptionError, install_hook
 from fairseq_attn_plugin.text.subwords import merge_subwords
 from fairseq_attn_plugin.toy_corpus.generation import SOURCE, TARGET
@@ -38,6 +39,10 @@ def with_tokens(item: Generated, source: str, target: str, where: str) -> Genera
     return tokens
 
 
+def of_words(item: Generated) -> np.ndarray:
+    return Record(0, item.source, item.target, {"attention": item.attention}, []).word_attention()
+
+
 def draw(folder: Path, translated: List[Generated], references: List[str], gold: List[GoldAlignment]) -> int:
     """Draws the first sentences of suitable length, with gold boxes if the translation equals the reference."""
     folder.mkdir(exist_ok=True)
@@ -50,14 +55,9 @@ def draw(folder: Path, translated: List[Generated], references: List[str], gold:
         source, target = merge_subwords(item.source), merge_subwords(item.target)
         same = " ".join(target) == references[number]
         if target:
-            heatmap(
-                merge_attention(item.attention, item.source, item.target),
-                source,
-                target,
-                folder / f"test-{number:03d}.png",
-                title=f"test sentence {number}" + ("" if same else " (not the reference)"),
-                gold=gold[number].sure if same else (),
-            )
+            title = f"test sentence {number}" + ("" if same else " (not the reference)")
+            panel = Panel(of_words(item), source, target, title, gold[number].sure if same else ())
+            heatmaps([panel], folder / f"test-{number:03d}.png")
     return len(list(folder.glob("*.png")))
 
 
@@ -83,8 +83,9 @@ def main(folder: Path) -> None:
     score = bleu.corpus_score(hypotheses, [references])
     exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references))
 
-    links = [hard_alignment(merge_attention(item.attention, item.source, item.target)) for item in forced]
-    write_alignments(folder / "attention.align", [GoldAlignment(frozenset(item), frozenset(item)) for item in links])
+    links = [hard_alignment(of_words(item)) for item in forced]
+    lines = [format_alignment(GoldAlignment(frozenset(item), frozenset(item))) + "\n" for item in links]
+    (folder / "attention.align").write_text("".join(lines), encoding="utf-8")
     quality = alignment_error_rate(links, gold)
     pictures = draw(folder / "heatmaps", translated, references, gold)
     (folder / "report.txt").write_text(

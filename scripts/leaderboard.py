@@ -21,7 +21,7 @@ import numpy as np
 
 from fairseq_attn_plugin.analysis.drawing.canvas import MUTED, SERIES_COLOURS, canvas, check_drawing, literal, save
 from fairseq_attn_plugin.analysis.outputs.significance import Score, score_seeds
-from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.report.systems import spread
 from fairseq_attn_plugin.errors import OptionError, install_hook
 from fairseq_attn_plugin.writing import make_folder, whole_text

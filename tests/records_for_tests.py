@@ -57,3 +57,21 @@ def write_records(
         writer.write(one)
     writer.finish()
     return path
+
+
+def draw_twelve(path: Path) -> None:
+    """A page of twelve documents of three sentences; the third is wrong, and names a word that no other has."""
+    from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents
+    from fairseq_attn_plugin.analysis.inference.classification import Classified
+
+    words, peak = "the plot is thin but its pictures are a wonder".split(), [0.01] * 9 + [0.91]
+    documents = []
+    for number in range(1, 13):
+        sentences = [words, words[:3] + ["dreadful"] if number == 3 else words[:4], words[:2] + ["x" * 90]]
+        weights = [peak, [0.25] * 4, [0.5, 0.3, 0.2]]
+        gold = "neg" if number == 3 else "pos"
+        shares = [0.8, 0.1, 0.1]
+        documents.append(
+            Classified(str(number), "pos", 0.9, {"pos": 0.9, "neg": 0.1}, gold, sentences, weights, shares)
+        )
+    draw_documents(documents, path)

@@ -21,7 +21,8 @@ from typing import Any, Dict, Iterator, Optional, TextIO
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.drawing.document_page import check_page, draw_documents
+from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents
+from fairseq_attn_plugin.analysis.folders import sentence_numbers
 from fairseq_attn_plugin.analysis.inference.classification import (
     ClassificationScores,
     Classified,
@@ -31,8 +32,8 @@ from fairseq_attn_plugin.analysis.inference.classification import (
     split_samples,
     text_samples,
 )
-from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
-from fairseq_attn_plugin.analysis.records.selection import sentence_numbers
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
+from fairseq_attn_plugin.analysis.pages.frame import check_page
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
@@ -70,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     at_least(args, batch_size=1)
     if args.plot:
-        check_page(args.plot)
+        check_page("--plot", args.plot)
     numbers = sentence_numbers(args.documents, "--documents") or list(range(5))
     reading = reading_from(args)
     logging.getLogger("fairseq").setLevel(logging.WARNING)

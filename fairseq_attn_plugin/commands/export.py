@@ -13,13 +13,13 @@ import argparse
 import logging
 from pathlib import Path
 
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.inference.segmenter import (
     Segmenter,
     add_text_options,
     text_options,
     vocabulary_subwords,
 )
-from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
 from fairseq_attn_plugin.decoding.search_options import check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides

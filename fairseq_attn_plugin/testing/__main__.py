@@ -12,7 +12,7 @@ import argparse
 import sys
 from typing import Callable, Dict, List
 
-from ..analysis.inference.user_dir import import_user_dir
+from ..analysis.inference.model_options import import_user_dir
 from ..attention import BIASES, NORMALIZERS, SCORES
 from ..attention import names as mechanisms
 from ..criterions.objectives import OBJECTIVES

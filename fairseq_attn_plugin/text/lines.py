@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, List, TextIO
+from typing import Iterator, List, Optional, TextIO, Tuple
 
-__all__ = ["LONGEST", "LineTooLong", "bounded_lines", "tokens"]
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import PathLike
+
+__all__ = ["LONGEST", "LineTooLong", "bounded_lines", "iter_lines", "numbered_lines", "tokens"]
 
 LONGEST = 2**26  # characters: a document of ten million words
 
@@ -42,3 +45,33 @@ def bounded_lines(stream: TextIO, longest: int = LONGEST) -> Iterator[str]:
         if len(line) > longest:
             raise LineTooLong(f"is longer than {longest} characters")
         yield line
+
+
+def numbered_lines(path: PathLike, longest: int = LONGEST, name: Optional[str] = None) -> Iterator[Tuple[str, str]]:
+    """Yields (``PATH, line 3``, the line without its end) of a text file in UTF-8, one line in memory at a time.
+
+    Args:
+        path: the file
+        longest: most characters of a line
+        name: of the file in messages (default: its path)
+
+    Raises:
+        OptionError: the file cannot be read, is not UTF-8, or has a longer line
+    """
+    number, name = 0, name or str(path)
+    try:
+        # str.splitlines would also split at characters such as U+2028
+        with open(path, encoding="utf-8-sig", newline="\n") as stream:
+            for number, line in enumerate(bounded_lines(stream, longest), 1):
+                yield f"{name}, line {number}", line.rstrip("\r\n")
+    except LineTooLong as error:
+        raise OptionError(f"{name}, line {number + 1}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{name}: is not UTF-8 after line {number}: {error.reason}") from None
+    except OSError as error:
+        raise OptionError(f"{name}: cannot be read: {error.strerror or error}") from None
+
+
+def iter_lines(path: PathLike, name: Optional[str] = None) -> Iterator[str]:
+    """The lines of :func:`numbered_lines` alone."""
+    return (line for _, line in numbered_lines(path, name=name))

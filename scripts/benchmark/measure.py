@@ -18,7 +18,7 @@ from typing import Any, Dict
 import fairseq
 import torch
 
-from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+from fairseq_attn_plugin.analysis.pages.document import markdown_table
 
 MIB = float(1 << 20)
 Sample = Dict[str, float]

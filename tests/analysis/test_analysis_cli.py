@@ -4,9 +4,10 @@ import sys
 
 import pytest
 from fairseq.models import ARCH_MODEL_REGISTRY
+from records_for_tests import write_records
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.inference.user_dir import import_user_dir
+from fairseq_attn_plugin.analysis.inference.model_options import import_user_dir
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR, run_cli
@@ -43,6 +44,67 @@ def test_a_mistake_is_one_line():
     done = run_cli("fairseq-attn", "plot", "no.jsonl", "--out", "x.png", check=False)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == "fairseq-attn: error: no.jsonl: cannot be read: No such file or directory\n"
+
+
+@pytest.fixture
+def complete(tmp_path, monkeypatch):
+    """Completes a command line: RECORDS, TEXT, MODEL stand for files."""
+    monkeypatch.chdir(tmp_path)
+    write_records(tmp_path / "records.jsonl")
+    (tmp_path / "text").write_text("a\nb\nc\n")
+    files = {"RECORDS": ["records.jsonl"], "TEXT": ["text"], "MODEL": ["data", "--path", "x.pt"]}
+    return lambda line: [part for word in line.split() for part in files.get(word, [word])]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "aer RECORDS --gold TEXT --json none/x",
+        "align RECORDS --out none/x",
+        "average a.pt b.pt --out none/x",
+        "classify MODEL --gen-subset test --out none/x",
+        "compare TEXT --reference TEXT --out none/x.html",
+        "confidence RECORDS --json none/x",
+        "confidence RECORDS --keep 1 --out none/x",
+        "election MODEL --out none/x",
+        "election data --agent none/x",
+        "explore RECORDS --out none/x.html",
+        "extract MODEL --out none/x.jsonl",
+        "faithfulness MODEL --out none/x",
+        "frequency TEXT --train TEXT --reference TEXT --json none/x",
+        "import TEXT --format huggingface --out none/x",
+        "lagging RECORDS --out none/x",
+        "lexicon RECORDS --out none/x",
+    ],
+)
+def test_a_folder_that_is_not_there_is_named_before_the_work(line, complete):
+    option = next(word for word in line.split() if word in ("--agent", "--json", "--out"))
+    with pytest.raises(OptionError, match=f"^{option} none/x.*: cannot be written: there is no folder none$"):
+        cli.main(complete(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "align MODEL --out x --max-tokens 0",
+        "classify MODEL --gen-subset test --batch-size 0",
+        "compare TEXT --reference TEXT --first -1",
+        "confidence RECORDS --samples 1",
+        "election MODEL --max-tokens 0",
+        "election data --agent x --updates 0",
+        "election data --agent x --min-count 0",
+        "extract MODEL --out x.jsonl --max-tokens 0",
+        "faithfulness MODEL --sentences 0",
+        "faithfulness MODEL --seed -1",
+        "lexicon RECORDS --out x --top 0",
+        "lexicon RECORDS --out x --min-count -1",
+        "plot RECORDS --out x --first -1",
+    ],
+)
+def test_a_number_that_is_too_small_is_named(line, complete):
+    option, value = line.split()[-2:]
+    with pytest.raises(OptionError, match=rf"^{option} {value}(\.0)?: must be (at least \d|0 or more)$"):
+        cli.main(complete(line))
 
 
 def test_ctrl_c_is_one_line(monkeypatch, capsys):

@@ -1,6 +1,5 @@
 """The page on experiments: every command runs, in its order, on a small corpus."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -38,24 +37,15 @@ def test_every_command_runs(tiny_data, tmp_path, warm_path):
     prepare(tiny_data.parent / "text", tmp_path)
     blocks = list(fenced(PAGE, "bash"))
     sizes = " ".join(TINY["lstm_adm"][2:])
-    with_scores = next(place for place, block in enumerate(blocks) if "comet.json" in block)
-    for part in (blocks[:with_scores], blocks[with_scores:]):
-        script = BASH % sizes + "\n".join(part)
-        environment = {**usual_environment(), "PATH": warm_path, "WANDB_SILENT": "true"}
-        done = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=900
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        outputs = (tmp_path / "report" / "outputs").glob("*.txt")
-        scores = {str(path): [{"COMET": 0.5} for _ in path.read_text().splitlines()] for path in outputs}
-        (tmp_path / "comet.json").write_text(json.dumps(scores))
+    script = BASH % sizes + "\n".join(blocks)
+    environment = {**usual_environment(), "PATH": warm_path, "WANDB_SILENT": "true"}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=900
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert all((tmp_path / folder / "checkpoint_best.pt").is_file() for folder in CHECKPOINTS)
     assert (tmp_path / "trainings" / "soft.seed1" / "checkpoint8.pt").is_file()
-    assert (
-        "  0.5000 |" in done.stdout
-        and "COMET |" in done.stdout
-        and "Generate test with beam=5" in (tmp_path / "generated").read_text()
-    )
+    assert "Generate test with beam=5" in (tmp_path / "generated").read_text()
     report = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
-    assert "COMET" in report and "\n| adm " in report
+    assert "\n| adm " in report
     assert {"compare.html", "average.pt", "best3.pt", "ensemble.jsonl"} <= set(os.listdir(tmp_path))

@@ -199,7 +199,7 @@ def test_data_folder(tiny_data: Path, tmp_path: Path) -> None:
     from fairseq.tasks.translation import TranslationConfig, TranslationTask
     from omegaconf import OmegaConf
 
-    from fairseq_attn_plugin.analysis.inference.teacher_alignments import binarize
+    from fairseq_attn_plugin.analysis.alignment.subword_links import binarize
 
     def load_split(folder: Path, split: str = "test", **options: Any) -> str:
         def attempt() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from fairseq_attn_plugin.analysis.alignment.subword_links import convert_file
-from fairseq_attn_plugin.analysis.importing.formats import Text
+from fairseq_attn_plugin.analysis.importing.formats import beside
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import tokens
 
@@ -31,7 +31,7 @@ def test_the_line_is_named(tmp_path):
     de, en, links = (str(tmp_path / name) for name in ("de", "en", "links"))
     with pytest.raises(OptionError, match=r"links, line 2: has the white space U\+00A0"):
         convert_file(links, de, en, tmp_path / "out")
-    text = Text("--source", de)
-    assert text.tokens(0, "") == ["eins"]
+    pairs = beside(iter("ab"), "x", "--source", de)
+    assert next(pairs) == ("a", ["eins"])
     with pytest.raises(OptionError, match=r"^--source .*de, line 2: has the white space U\+00A0"):
-        text.tokens(1, "")
+        next(pairs)

@@ -1,7 +1,7 @@
-"""Evaluates the word alignments of several systems against gold alignments.
+"""Alignment error rate, precision, recall and F1 of word alignments (Och and Ney 2003).
 
 A system is a Pharaoh file or a file of records, which :mod:`.linking` turns into links. All systems and the gold
-alignments must describe the same sentences. :mod:`.error_rate` defines the measures::
+alignments must describe the same sentences::
 
     systems, lengths = load_alignments(["soft.jsonl", "fast_align=forward.align"], Linking())
     print(error_table(evaluate(systems, read_gold("test.align"))))
@@ -10,16 +10,57 @@ alignments must describe the same sentences. :mod:`.error_rate` defines the meas
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from tabulate import tabulate
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.alignment.error_rate import ErrorRate, alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, linking_in, record_links
-from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, read_alignments
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Lengths, Link, read_alignments
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
+
+
+class ErrorRate(NamedTuple):
+    """Alignment quality over a corpus; every value is between 0 and 1."""
+
+    aer: float
+    precision: float  # on possible links
+    recall: float  # on sure links
+
+    @property
+    def f1(self) -> float:
+        """2 / (1 / precision + 1 / recall), or 0 if either is 0.
+
+        The balanced F-measure of precision on possible and recall on sure links (Fraser and Marcu, "Measuring Word
+        Alignment Quality for Statistical Machine Translation", 2007, with alpha = 1/2). If all gold links are sure, it
+        equals 1 - AER.
+        """
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+
+def alignment_error_rate(predicted: Sequence[Iterable[Link]], gold: Sequence[GoldAlignment]) -> ErrorRate:
+    """AER = 1 - (|A n S| + |A n P|) / (|A| + |S|), precision |A n P| / |A|, recall |A n S| / |S|.
+
+    A is the set of predicted links, S that of sure links, P that of possible links, which includes S. The counts are
+    summed over the corpus (Och and Ney, "A Systematic Comparison of Various Statistical Alignment Models", 2003).
+    Precision is 1 without predicted links, recall is 1 without sure links, and AER is 0 without either.
+
+    Raises:
+        ValueError: the two have different numbers of sentences
+    """
+    if len(predicted) != len(gold):
+        raise ValueError(f"{len(predicted)} predicted alignments, but {len(gold)} gold ones")
+    links = sure = hit_sure = hit_possible = 0
+    for sentence, reference in zip(predicted, gold):
+        answer = set(sentence)
+        links += len(answer)
+        sure += len(reference.sure)
+        hit_sure += len(answer & reference.sure)
+        hit_possible += len(answer & (reference.possible | reference.sure))
+    aer = 1 - (hit_sure + hit_possible) / (links + sure) if links + sure else 0.0
+    return ErrorRate(aer, hit_possible / links if links else 1.0, hit_sure / sure if sure else 1.0)
 
 
 class AlignedSystem(NamedTuple):
@@ -41,19 +82,8 @@ class Evaluation(NamedTuple):
     left_out: int  # sentences that the records lack; they count as sentences without links
 
 
-class CorpusLengths(NamedTuple):
-    """The number of words of every sentence, against which links are checked."""
-
-    lengths: List[Optional[Tuple[int, int]]]  # of source and target; None if unknown
-    path: str  # of the file that has them, for messages
-
-
-def load_alignment(text: str, linking: Linking, corpus: Optional[CorpusLengths] = None) -> AlignedSystem:
-    """One system from ``FILE`` or ``LABEL=FILE``, which holds records or links.
-
-    Raises ``OptionError`` if the file cannot be read, belongs to another corpus, or holds records of the model's own
-    translations: gold alignments link the references.
-    """
+def _load(text: str, linking: Linking, corpus: Optional[AlignedSystem]) -> AlignedSystem:
+    """One system from ``FILE`` or ``LABEL=FILE``; ``corpus`` has the lengths against which it is checked."""
     label, path = label_and_path(text)
     if is_records(path):
         return _from_records(open_records(path, label), linking, corpus)
@@ -61,15 +91,16 @@ def load_alignment(text: str, linking: Linking, corpus: Optional[CorpusLengths] 
     return AlignedSystem(label or Path(path).stem, path, [alignment.possible for alignment in alignments])
 
 
-def _from_records(records: Records, linking: Linking, corpus: Optional[CorpusLengths]) -> AlignedSystem:
+def _from_records(records: Records, linking: Linking, corpus: Optional[AlignedSystem]) -> AlignedSystem:
     count, path = records.header.sentences, records.path
     if records.header.target != "reference":
         raise OptionError(
             f"{path}: has the model's own translations ({records.header.target}); gold alignments link the "
             "references, so extract without --beam, or import with --forced"
         )
-    if corpus is not None and len(corpus.lengths) != count:
-        raise OptionError(f"{path}: has {count} sentences, {corpus.path} has {len(corpus.lengths)}")
+    expected = None if corpus is None else corpus.lengths
+    if corpus is not None and expected is not None and len(expected) != count:
+        raise OptionError(f"{path}: has {count} sentences, {corpus.path} has {len(expected)}")
     if linking.weights not in records.header.weights:
         linking = linking._replace(weights=records.weights_name())
     linking = linking_in(records, linking)
@@ -78,8 +109,8 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[CorpusLen
     for record in tqdm(records, desc=records.label, total=count, unit=" sentences", disable=None):
         source, target = record.units(linking.level)
         length = (len(source), len(target))
-        known = corpus.lengths[record.id] if corpus is not None else None
-        if corpus is not None and known not in (None, length):
+        known = expected[record.id] if expected is not None else None
+        if corpus is not None and known is not None and known != length:
             raise OptionError(
                 f"{path}: sentence {record.id} has {length[0]} source and {length[1]} target {linking.level}, in "
                 f"{corpus.path} it has {known[0]} and {known[1]}"
@@ -88,28 +119,29 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[CorpusLen
     return AlignedSystem(records.label, str(path), links, lengths, linking.weights)
 
 
-def load_alignments(texts: Sequence[str], linking: Linking) -> Tuple[List[AlignedSystem], Optional[CorpusLengths]]:
+def load_alignments(texts: Sequence[str], linking: Linking) -> Tuple[List[AlignedSystem], Optional[Lengths]]:
     """Several systems in the order given, and the sentence lengths that their records have.
 
-    Raises ``OptionError`` as :func:`load_alignment` does, if two systems have the same label, or if no file has the
+    Raises ``OptionError`` if a file cannot be read, belongs to another corpus, or holds records of the model's own
+    translations, since gold alignments link the references; if two systems have the same label; or if no file has the
     matrices that ``linking`` names.
     """
     systems: Dict[str, AlignedSystem] = {}
-    corpus: Optional[CorpusLengths] = None
+    corpus: Optional[AlignedSystem] = None
     # records come first: they have the sentence lengths that links are checked against
     for text in sorted(texts, key=lambda text: not is_records(text)):
-        system = systems[text] = load_alignment(text, linking, corpus)
-        if corpus is None and system.lengths is not None:
-            corpus = CorpusLengths(system.lengths, system.path)
-        elif corpus is not None and system.lengths is not None:
-            corpus = corpus._replace(lengths=[one or other for one, other in zip(corpus.lengths, system.lengths)])
+        system = systems[text] = _load(text, linking, corpus)
+        if system.lengths is not None:
+            known = corpus.lengths if corpus is not None and corpus.lengths is not None else system.lengths
+            lengths = [one or other for one, other in zip(known, system.lengths)]
+            corpus = (corpus or system)._replace(lengths=lengths)
     check_labels([systems[text].label for text in texts])
     wanted, found = linking.weights, {system.weights for system in systems.values() if system.weights is not None}
     if wanted is not None and found and wanted not in found:
         raise OptionError(
             f"matrix {wanted} (--weights, --method): none of the files has it; they have {', '.join(sorted(found))}"
         )
-    return [systems[text] for text in texts], corpus
+    return [systems[text] for text in texts], None if corpus is None else corpus.lengths
 
 
 def evaluate(systems: Sequence[AlignedSystem], gold: Sequence[GoldAlignment]) -> List[Evaluation]:

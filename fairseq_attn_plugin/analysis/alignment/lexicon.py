@@ -18,8 +18,9 @@ import numpy as np
 
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.text.lexicon import Entry
+from fairseq_attn_plugin.text.unknown_words import UNKNOWN
 
-END, UNKNOWN = "</s>", "<unk>"
+END = "</s>"
 
 PairCounts = Dict[str, Dict[str, float]]  # {source word: {target word: count}}
 

@@ -6,10 +6,10 @@ A link is a pair (i, j) of source word i and target word j, counted from 0.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import iter_lines
 from fairseq_attn_plugin.writing import PathLike
 
 Link = Tuple[int, int]
@@ -95,12 +95,7 @@ def read_gold(
         OptionError: the file cannot be read, has a malformed line or a link beyond its sentence (the message names the
             line), or has another number of sentences than the corpus
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path}: cannot be read: {error}") from None
-    if not lines[-1]:
-        del lines[-1]
+    lines = list(iter_lines(path))
     if wpt is None:
         wpt = _WPT.fullmatch(next((line.strip() for line in lines if line.strip()), "")) is not None
     gold: List[GoldAlignment] = []
@@ -143,13 +138,17 @@ def _add_wpt(line: str, found: List[Tuple[Set[Link], Set[Link]]], lengths: Optio
             sure.add(link)
 
 
-def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first: int = 0) -> None:
+REMEDY = "; if the file counts from 1, give --one-based"
+
+
+def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first: int = 0, remedy: str = REMEDY) -> None:
     """Raises ``ValueError`` for a link to a word beyond the end of its sentence.
 
     Args:
         links: counted from 0
         length: number of source and target words; None, if unknown, accepts every link
         first: number of the first word in the message
+        remedy: end of the message where words are counted from 0
     """
     if length is None:
         return
@@ -158,10 +157,5 @@ def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first:
             if index >= words:
                 raise ValueError(
                     f"link {link[0] + first}-{link[1] + first}: the {side} has {words} words, counted from {first}"
-                    + ("" if first else "; if the file counts from 1, give --one-based")
+                    + ("" if first else remedy)
                 )
-
-
-def write_alignments(path: PathLike, alignments: Iterable[GoldAlignment]) -> None:
-    """Writes one Pharaoh line for each alignment."""
-    Path(path).write_text("".join(format_alignment(item) + "\n" for item in alignments), encoding="utf-8")

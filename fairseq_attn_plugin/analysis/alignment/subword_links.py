@@ -1,4 +1,4 @@
-"""Converts links between words into links between subwords, as fairseq's ``--align-suffix`` needs them.
+"""Links between subwords, as fairseq's ``--align-suffix`` needs them: converted from those of words, and binarised.
 
 A link is a pair (i, j) of source word i and target word j, counted from 0. If two words are linked, every subword of
 the one is linked to every subword of the other. fairseq silently drops the links of a sentence if one of them lies
@@ -8,15 +8,17 @@ beyond its end. The functions here check every link and name the line.
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.alignment.links import Link, parse_alignment
+from fairseq_attn_plugin.analysis.alignment.links import Link, check_links, parse_alignment
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.lines import tokens
+from fairseq_attn_plugin.text.lines import iter_lines, tokens
 from fairseq_attn_plugin.text.subwords import SUBWORDS, word_count, words_of
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
@@ -42,7 +44,7 @@ def to_subwords(links: Iterable[Link], source_words: Sequence[int], target_words
         ValueError: a link lies beyond the end of the sentence
     """
     links = set(links)
-    _check_range(links, word_count(source_words), word_count(target_words), "words")
+    _check_range(links, word_count(source_words), word_count(target_words))
     pieces: Tuple[Dict[int, List[int]], ...] = ({}, {})
     for side, words in zip(pieces, (source_words, target_words)):
         for piece, word in enumerate(words):
@@ -50,15 +52,13 @@ def to_subwords(links: Iterable[Link], source_words: Sequence[int], target_words
     return sorted((i, j) for word, other in links for i in pieces[0][word] for j in pieces[1][other])
 
 
-def _check_range(links: Set[Link], source: int, target: int, unit: str) -> None:
-    for i, j in sorted(links):
-        for side, index, length in (("source", i, source), ("target", j, target)):
-            if index >= length:
-                fits = all(b < source and a < target for a, b in links)
-                raise ValueError(
-                    f"link {i}-{j}: the {side} has {length} {unit}, counted from 0"
-                    + ("; all links of the line fit if they are j-i, target word first" if fits else "")
-                )
+def _check_range(links: Set[Link], source: int, target: int) -> None:
+    try:
+        check_links(links, (source, target), remedy="")
+    except ValueError as error:
+        if all(j < source and i < target for i, j in links):
+            raise ValueError(f"{error}; all links of the line fit if they are j-i, target word first") from None
+        raise
 
 
 def convert_file(
@@ -129,6 +129,16 @@ def convert(args: argparse.Namespace) -> None:
     )
 
 
+def binarize(path: str, prefix: str) -> None:
+    """Converts a file of alignments into ``PREFIX.idx`` and ``PREFIX.bin``, which ``--load-alignments`` reads."""
+    from fairseq import utils
+    from fairseq.binarizer import AlignmentDatasetBinarizer, FileBinarizer
+
+    for suffix in (".bin", ".idx"):
+        Path(prefix + suffix).unlink(missing_ok=True)  # a symbolic link to another data folder must not be followed
+    FileBinarizer.multiprocess_dataset(path, "mmap", AlignmentDatasetBinarizer(utils.parse_alignment), prefix)
+
+
 @contextmanager
 def _named(path: PathLike, number: int) -> Iterator[None]:
     """Turns ``ValueError`` into an ``OptionError`` that names the line."""
@@ -150,29 +160,14 @@ def _read(
 
 def _parallel(paths: Sequence[PathLike]) -> Iterator[Tuple[int, List[str]]]:
     """Yields the number, from 1, and the lines of several files in parallel, in constant memory."""
-    with ExitStack() as stack:
-        try:
-            streams = [stack.enter_context(open(path, encoding="utf-8", newline="\n")) for path in paths]
-        except OSError as error:
-            raise OptionError(f"{error.filename}: cannot be read: {error.strerror}") from None
-        bar = stack.enter_context(tqdm(unit=" lines", disable=None))
-        number = 0
-        while True:
-            lines = []
-            for path, stream in zip(paths, streams):
-                try:
-                    lines.append(stream.readline())
-                except UnicodeDecodeError as error:
-                    raise OptionError(f"{path}: is not UTF-8 after line {number}: {error.reason}") from None
-            if not any(lines):
-                return
-            if not all(lines):
-                short = [str(path) for path, line in zip(paths, lines) if not line]
-                longer = next(str(path) for path, line in zip(paths, lines) if line)
+    with tqdm(unit=" lines", disable=None) as bar:
+        for number, lines in enumerate(zip_longest(*map(iter_lines, paths))):
+            short = [str(path) for path, line in zip(paths, lines) if line is None]
+            if short:
+                longer = next(str(path) for path, line in zip(paths, lines) if line is not None)
                 raise OptionError(
                     f"{' and '.join(short)}: ends after line {number}; {longer} is longer; each line must be a "
                     "sentence pair"
                 )
-            number += 1
             bar.update()
-            yield number, lines
+            yield number + 1, list(lines)

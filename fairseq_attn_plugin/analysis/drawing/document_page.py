@@ -12,11 +12,9 @@ log(r) / log(8), at least 0 and at most 1: uniform weights have no colour, and s
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
 STEPS = (1, 2, 4, 8)  # times the uniform weight, for legends; the last has the full colour
@@ -71,13 +69,6 @@ def keys(documents: Sequence[Any]) -> Tuple[str, str]:
         return "", "weight of the word in the document"
     blue = "weight of the word, times the square root of the weight of its sentence"
     return "weight of the sentence", blue + (", if it has one" if any(flat) else "")
-
-
-def check_page(path: PathLike) -> None:
-    """Raises ``OptionError`` if the file does not end as a page does."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in (".html", ".htm"):
-        raise OptionError(f"--plot {path}: cannot draw {suffix or 'a file without suffix'}; use .html")
 
 
 def draw_documents(documents: Sequence[Any], path: PathLike) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Collection, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, List, NamedTuple, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -39,37 +39,13 @@ class Panel(NamedTuple):
     possible: Collection[Link] = ()  # possible links, a dashed box
 
 
-def heatmap(
-    weights: np.ndarray,
-    source_tokens: Sequence[str],
-    target_tokens: Sequence[str],
-    path: Union[str, Path],
-    title: Optional[str] = None,
-    gold: Iterable[Link] = (),
-) -> None:
-    """Draw ``weights`` [T, N] to ``path``: :func:`heatmaps` with one panel and a scale from 0 to 1.
-
-    Raises ``ValueError`` if there are no weights, and the errors of :func:`heatmaps`.
-    """
-    weights = np.asarray(weights, dtype=float)
-    if weights.size == 0:
-        raise ValueError(f"weights of shape {weights.shape}: nothing to draw")
-    heatmaps([Panel(weights, source_tokens, target_tokens, title or "", set(gold))], path, greatest=1.0)
-
-
-def heatmaps(
-    panels: Sequence[Panel],
-    path: Union[str, Path],
-    title: Optional[str] = None,
-    greatest: Optional[float] = None,
-) -> None:
+def heatmaps(panels: Sequence[Panel], path: Union[str, Path]) -> None:
     """Draw matrices side by side to ``path``, on one scale.
 
-    A dark cell has a great weight. The scale runs from 0 to ``greatest``, by
-    default to 1 or the greatest weight if that is above 1. Source tokens are above each panel. Target tokens are at
-    its left, unless the panel before has the same tokens. Panels continue in another row if the picture is too wide for
-    a screen. Long sentences have smaller cells. The suffix of ``path`` is the format (PNG, SVG or PDF). The text in an
-    SVG stays text.
+    A dark cell has a great weight. The scale runs from 0 to 1, or to the greatest weight if that is above 1. Source
+    tokens are above each panel. Target tokens are at its left, unless the panel before has the same tokens. Panels
+    continue in another row if the picture is too wide for a screen. Long sentences have smaller cells. The suffix of
+    ``path`` is the format (PNG, SVG or PDF). The text in an SVG stays text.
 
     matplotlib warns of characters that no installed font contains; PNG and PDF show them as boxes.
     Raises ``ValueError`` without panels or if weights or links do not fit the tokens, ``OptionError`` for another
@@ -81,8 +57,7 @@ def heatmaps(
     for panel in panels:
         _check_panel(panel)
     path = check_drawing(path)
-    if greatest is None:
-        greatest = max(1.0, *(float(panel.weights.max(initial=0.0)) for panel in panels))
+    greatest = max(1.0, *(float(panel.weights.max(initial=0.0)) for panel in panels))
     cell = _cell(panels)
     # an inch: positions are inches until all sizes are known
     with canvas("attention", (1, 1)) as figure:
@@ -92,7 +67,7 @@ def heatmaps(
             _draw_panel(axes, panel, greatest, 9 if cell >= _SMALL_CELL else 7.5)
             boxes.append(_Box(axes, panel, _margins(axes), _text_width(figure, panel.label)))
         _legend(boxes)
-        _arrange(figure, boxes, title, greatest)
+        _arrange(figure, boxes, greatest)
         save(figure, path)
 
 
@@ -180,8 +155,8 @@ def _legend(boxes: Sequence[_Box]) -> None:
             return
 
 
-def _arrange(figure: Any, boxes: Sequence[_Box], title: Optional[str], greatest: float) -> None:
-    """Places panels in rows, writes their labels, and adds the scale and the title."""
+def _arrange(figure: Any, boxes: Sequence[_Box], greatest: float) -> None:
+    """Places panels in rows, writes their labels, and adds the scale."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
@@ -225,5 +200,3 @@ def _arrange(figure: Any, boxes: Sequence[_Box], title: Optional[str], greatest:
     figure.colorbar(ScalarMappable(Normalize(0, greatest), SCALE), cax=bar)
     bar.set_yticks([0, greatest / 2, greatest], labels=[f"{value:.3g}" for value in (0, greatest / 2, greatest)])
     bar.tick_params(labelsize=8, length=2)
-    if title:
-        figure.text(0, 1 + 0.12 / height, literal(title), fontsize=11, weight="bold", va="bottom")

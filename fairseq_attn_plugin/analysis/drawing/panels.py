@@ -10,17 +10,15 @@ A sentence has one panel for each file. A latent alignment model has one for its
 from __future__ import annotations
 
 from itertools import islice
-from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, check_links
 from fairseq_attn_plugin.analysis.alignment.subword_links import to_subwords
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel
-from fairseq_attn_plugin.analysis.records.files import Records
-from fairseq_attn_plugin.analysis.records.pairing import check_same
-from fairseq_attn_plugin.analysis.records.record import Record
-from fairseq_attn_plugin.analysis.records.shown import shown_units
+from fairseq_attn_plugin.analysis.records.files import Records, check_same
+from fairseq_attn_plugin.analysis.records.record import Record, shown_units
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import words_of
 
@@ -31,11 +29,7 @@ _BLOCK = 200  # sentences in memory at a time
 _LATENT = {"attention": "prior", "bayes": "exact posterior"}
 
 
-class Length(NamedTuple):
-    """The least and the greatest number of source words."""
-
-    least: int = 0
-    most: float = float("inf")
+Length = Tuple[int, float]  # the least and the greatest number of source words
 
 
 class Chosen(NamedTuple):
@@ -65,8 +59,8 @@ def choose_sentences(
     if numbers is not None:
         yield from _join(systems, list(dict.fromkeys(numbers)), needed=True)
         return
-    lengths = length or Length()
-    wanted = (one.id for one in systems[0] if lengths.least <= len(one.source_words) <= lengths.most)
+    least, most = length or (0, float("inf"))
+    wanted = (one.id for one in systems[0] if least <= len(one.source_words) <= most)
     missing = first
     while missing > 0:
         block = list(islice(wanted, min(missing, _BLOCK)))

@@ -1,44 +1,40 @@
-"""Writes the sentences of another program as records."""
+"""Writes the sentences of another program as records.
+
+Programs mark the subwords of a word in ways of their own. Records have the marks ``bpe`` or ``sentencepiece``:
+
+    bpe            haus@@ tür           subword-nmt
+    sentencepiece  ▁haus tür            SentencePiece, and the spacers of OpenNMT's tokeniser
+    wordpiece      haus ##tür           BERT
+    byte-level     Ġhaus tür            GPT-2, BART: each character stands for a byte
+"""
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.links import Link
-from fairseq_attn_plugin.analysis.importing.formats import FORMATS, Files, Sentence, Text
-from fairseq_attn_plugin.analysis.importing.marks import MARKS, count_marks, judged, marked
+from fairseq_attn_plugin.analysis.importing.formats import FORMATS, Files, Sentence, beside
 from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import PathLike
+from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
 
 ENDS = ("</s>", "<eos>", "<EOS>", "<|endoftext|>", "[SEP]")  # what programs call the end of a sentence
-
-
-class Description(NamedTuple):
-    """What the output of another program does not say.
-
-    subwords: a kind of ``MARKS`` (default: judged by the tokens)
-    forced: the targets are references, not translations
-    """
-
-    name: Optional[str] = None
-    source_lang: str = "source"
-    target_lang: str = "target"
-    subwords: Optional[str] = None
-    forced: bool = False
-
-
-class Found(NamedTuple):
-    """The outcome of an import."""
-
-    header: Header
-    sentences: int
+# kind -> what it becomes in records
+MARKS = {
+    "bpe": "bpe",
+    "sentencepiece": "sentencepiece",
+    "wordpiece": "bpe",
+    "byte-level": "sentencepiece",
+    "none": "none",
+}
+_SPACE, _PIECE = "\u0120", "##"
 
 
 def imported_records(
@@ -59,9 +55,13 @@ def imported_records(
         OptionError: a file cannot be read or has another form, or a matrix does not match its sentence; the message
             names file and line
     """
-    for one, source in _sentences(form, files):
+    sentences: Iterable[Sentence] = FORMATS[form].read(files)
+    if files.source_text is not None:
+        pairs = beside(sentences, files.path, "--source-text", files.source_text)
+        sentences = (one._replace(source=source) for one, source in pairs)
+    for one in sentences:
         try:
-            record = record_of(one, source, MARKS[kind])
+            record = record_of(one, MARKS[kind])
             if contents is not None:
                 contents.add("links" if one.weights is None else "weights")
         except OptionError as error:
@@ -69,33 +69,22 @@ def imported_records(
         yield replace(record, source=marked(record.source, kind), target=marked(record.target, kind))
 
 
-def _sentences(form: str, files: Files) -> Iterator[Tuple[Sentence, List[str]]]:
-    """Yields each sentence with its source."""
-    source = None if files.source_text is None else Text("--source-text", files.source_text)
-    for one in FORMATS[form].read(files):
-        left = one.source if source is None else source.tokens(one.number, one.where)
-        if left is None:
-            raise OptionError(f"{one.where}: has no source; name its text, in the same tokens, by --source-text")
-        yield one, left
-    if source is not None:
-        source.check_end(files.path)
-
-
-def record_of(sentence: Sentence, source: Sequence[str], subwords: str) -> Record:
+def record_of(sentence: Sentence, subwords: str) -> Record:
     """The record of a sentence.
 
     A matrix may lack the row or the column of a sentence end, which is then zero. Links (i, j) become weights 1/k for
     the k source tokens of a target token j, and 1 for the end of the source if it has none.
 
     Args:
-        sentence: as it was read
-        source: its source tokens
+        sentence: as it was read, with its source
         subwords: kind of both sides
 
     Raises:
         OptionError: matrix, links or scores do not match the tokens
     """
-    left, right = without_end(source), without_end(sentence.target)
+    if sentence.source is None:
+        raise OptionError(f"{sentence.where}: has no source; name its text, in the same tokens, by --source-text")
+    left, right = without_end(sentence.source), without_end(sentence.target)
     if sentence.weights is not None:
         matrix = _fitted(sentence.weights, len(right), len(left), sentence.where)
     else:
@@ -147,11 +136,13 @@ def _of_links(links: AbstractSet[Link], rows: int, columns: int, where: str) -> 
     return matrix / matrix.sum(axis=1, keepdims=True)
 
 
-def import_file(form: str, files: Files, out: PathLike, about: Description) -> Found:
-    """Writes the records. All of them are checked before the first is written.
+def import_file(args: argparse.Namespace) -> Header:
+    """Writes the records that the options of ``fairseq-attn import`` name, and returns their header.
 
-    Raises ``OptionError`` as :func:`imported_records` does, if there is no sentence, or ``out`` cannot be written.
+    All of them are checked before the first is written. Raises ``OptionError`` as :func:`imported_records` does, if
+    there is no sentence, or ``args.out`` cannot be written.
     """
+    form, files = args.format, Files(args.file, args.source_text, args.target_text)
     counts: Dict[str, int] = {}
     contents: Set[str] = set()
     sentences = 0
@@ -161,24 +152,74 @@ def import_file(form: str, files: Files, out: PathLike, about: Description) -> F
         sentences += 1
     if not sentences:
         raise OptionError(f"{files.path}: has no sentence")
-    kind = about.subwords or judged(counts)
+    kind = args.subwords or judged(counts)
     header = Header(
-        name=about.name or Path(files.path).stem,
+        name=args.name or Path(files.path).stem,
         architecture=form,
         checkpoint="",
-        source_lang=about.source_lang,
-        target_lang=about.target_lang,
+        source_lang=args.source_lang,
+        target_lang=args.target_lang,
         split=Path(files.source_text or files.path).name,
-        target="reference" if about.forced else "imported",
+        target="reference" if args.forced else "imported",
         subwords=MARKS[kind],
         sentences=sentences,
         options={"links": True} if contents == {"links"} else {},
     )
-    writer = RecordWriter(out, header, resume=False)
+    writer = RecordWriter(args.out, header, resume=False)
     try:
         for record in tqdm(imported_records(form, files, kind), "write", sentences, disable=None):
             writer.write(record)
     finally:
         writer.close()
     writer.finish()
-    return Found(header, sentences)
+    return header
+
+
+def count_marks(tokens: Iterable[str], counts: Dict[str, int]) -> None:
+    """Adds the number of tokens with each kind of mark to ``counts``."""
+    for token in tokens:
+        if token.endswith(BPE_MARK) and token != BPE_MARK:
+            counts["bpe"] = counts.get("bpe", 0) + 1
+        elif token.startswith(PIECE_MARK):
+            counts["sentencepiece"] = counts.get("sentencepiece", 0) + 1
+        elif token.startswith(_PIECE) and token != _PIECE:
+            counts["wordpiece"] = counts.get("wordpiece", 0) + 1
+        elif token.startswith(_SPACE):
+            counts["byte-level"] = counts.get("byte-level", 0) + 1
+
+
+def judged(counts: Dict[str, int]) -> str:
+    """The most frequent kind of mark; ``none`` without marks."""
+    return max(counts, key=lambda kind: counts[kind]) if counts else "none"
+
+
+def marked(tokens: Sequence[str], kind: str) -> List[str]:
+    """The tokens, as many as before, with the marks of ``MARKS[kind]``."""
+    if kind == "byte-level":
+        return [_of_bytes(token) for token in tokens]
+    if kind != "wordpiece":
+        return list(tokens)
+    result: List[str] = []
+    for token in tokens:
+        joined = token.startswith(_PIECE) and token != _PIECE
+        if result and joined and not result[-1].endswith(BPE_MARK):
+            result[-1] += BPE_MARK
+        result.append(token[len(_PIECE) :] if joined else token)
+    return result
+
+
+def _byte_of() -> Dict[str, int]:
+    """The bytes that characters stand for: printable ones for themselves, the others from U+0100 on, in their order."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    return {**{chr(byte): byte for byte in shown}, **{chr(256 + place): byte for place, byte in enumerate(hidden)}}
+
+
+_BYTES = _byte_of()
+
+
+def _of_bytes(token: str) -> str:
+    if not all(letter in _BYTES for letter in token):
+        return token  # a special symbol
+    text = bytes(_BYTES[letter] for letter in token).decode("utf-8", "replace")
+    return PIECE_MARK + text[1:] if text.startswith(" ") else text

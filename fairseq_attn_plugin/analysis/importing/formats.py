@@ -23,19 +23,34 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import zip_longest
 from pathlib import Path
-from typing import AbstractSet, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+)
 
 import numpy as np
 
 from fairseq_attn_plugin.analysis.alignment.links import Link, parse_alignment
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines, tokens
+from fairseq_attn_plugin.text.lines import numbered_lines, tokens
 
 LONGEST = 2**28  # characters of a line: the matrix of 4,000 x 4,000 tokens
 BAR = "|||"
 _LINKS = re.compile(r"(\d+-\d+)?( \d+-\d+)*")
 _WORD_SCORES = "WordScores="
+_One = TypeVar("_One")
 
 
 class Files(NamedTuple):
@@ -59,55 +74,29 @@ class Sentence(NamedTuple):
     reference: Optional[str] = None  # words
 
 
-def numbered_lines(path: str) -> Iterator[Tuple[str, str]]:
-    """Yields (``PATH, line 3``, the line without its end); raises ``OptionError`` if the file cannot be read."""
-    number = 0
-    try:
-        with open(path, encoding="utf-8-sig", newline="\n") as stream:
-            for number, line in enumerate(bounded_lines(stream, LONGEST), 1):
-                yield f"{path}, line {number}", line.rstrip("\r\n")
-    except LineTooLong as error:
-        raise OptionError(f"{path}, line {number + 1}: {error}") from None
-    except UnicodeDecodeError as error:
-        raise OptionError(f"{path}: is not UTF-8 after line {number}: {error.reason}") from None
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
+def beside(found: Iterable[_One], path: str, option: str, text: str) -> Iterator[Tuple[_One, List[str]]]:
+    """Yields each sentence of a file with the tokens of its line in a text, one at a time.
 
+    Args:
+        found: the sentences
+        path: their file
+        option: that names the text
+        text: its path
 
-class Text:
-    """The lines of a text, asked for by number in ascending order, so that one is in memory at a time."""
-
-    def __init__(self, option: str, path: str):
-        self.name = f"{option} {path}"
-        self._lines, self._number, self._line = numbered_lines(path), -1, ""
-
-    def line(self, number: int, where: str) -> str:
-        """Line ``number``, from 0; raises ``OptionError``, which starts with ``where``, if the text is shorter."""
-        while self._number < number:
-            line = self._next()
-            if line is None:
-                raise OptionError(f"{where}: is of sentence {number + 1}; {self.name} has {self._number + 1} lines")
-            self._line = line
-        return self._line
-
-    def tokens(self, number: int, where: str) -> List[str]:
-        """The tokens of a line; raises ``OptionError`` for white space that does not separate tokens everywhere."""
+    Raises:
+        OptionError: the text has another number of lines, or white space that does not separate tokens everywhere
+    """
+    lines = numbered_lines(text, LONGEST, f"{option} {text}")
+    for number, (one, line) in enumerate(zip_longest(found, lines)):
+        if one is None:
+            raise OptionError(f"{path}: has {number} sentences, {option} {text} has more lines; must be of one corpus")
+        if line is None:
+            raise OptionError(f"{path}: has more than {number} sentences, {option} {text} has {number} lines")
         try:
-            return tokens(self.line(number, where))
+            side = tokens(line[1])
         except ValueError as error:
-            raise OptionError(f"{self.name}, line {number + 1}: {error}") from None
-
-    def check_end(self, path: str) -> None:
-        """Raises ``OptionError`` if lines are left."""
-        count = self._number + 1
-        if self._next() is not None:
-            raise OptionError(f"{path}: has {count} sentences, {self.name} has more lines; they must be of one corpus")
-
-    def _next(self) -> Optional[str]:
-        for _, line in self._lines:
-            self._number += 1
-            return line
-        return None
+            raise OptionError(f"{line[0]}: {error}") from None
+        yield one, side
 
 
 def numbers_of(texts: Sequence[str], where: str) -> List[float]:
@@ -123,7 +112,7 @@ def numbers_of(texts: Sequence[str], where: str) -> List[float]:
 
 def read_marian(files: Files) -> Iterator[Sentence]:
     """Yields the sentences; raises ``OptionError``, which names the line, if one has another form."""
-    for number, (where, line) in enumerate(numbered_lines(files.path)):
+    for number, (where, line) in enumerate(numbered_lines(files.path, LONGEST)):
         fields = [field.strip() for field in line.split(BAR)]
         scores: List[float] = []
         if fields[-1].startswith(_WORD_SCORES):
@@ -148,15 +137,14 @@ def _alignment(text: str, where: str) -> Tuple[Optional[np.ndarray], Optional[fr
 
 def read_pharaoh(files: Files) -> Iterator[Sentence]:
     """Yields the sentences; raises ``OptionError``, which names the line, if it is no list of links."""
-    assert files.target_text is not None
-    text = Text("--target-text", files.target_text)
-    for number, (where, line) in enumerate(numbered_lines(files.path)):
+    lines = numbered_lines(files.path, LONGEST)
+    pairs = beside(lines, files.path, "--target-text", files.target_text or "")
+    for number, ((where, line), target) in enumerate(pairs):
         try:
             links = parse_alignment(line).possible
         except ValueError as error:
             raise OptionError(f"{where}: {error}") from None
-        yield Sentence(where, number, text.tokens(number, where), links=links)
-    text.check_end(files.path)
+        yield Sentence(where, number, target, links=links)
 
 
 def read_hugging_face(files: Files) -> Iterator[Sentence]:
@@ -168,7 +156,7 @@ def read_hugging_face(files: Files) -> Iterator[Sentence]:
 def _objects(path: str) -> Iterator[Tuple[str, Any]]:
     """The sentences of a list, which is read in full, or of lines."""
     lines = False
-    for where, line in numbered_lines(path):
+    for where, line in numbered_lines(path, LONGEST):
         if not line.strip():
             continue
         if not lines and line.lstrip().startswith("["):

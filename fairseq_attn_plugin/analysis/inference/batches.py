@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from itertools import islice
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 import torch
 from fairseq import utils
@@ -13,17 +13,18 @@ from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.errors import OptionError
 
+_Item = TypeVar("_Item")
 
-def batches_of(block: Sequence[SourceSentence], max_tokens: int, beam: int = 1) -> Iterator[List[SourceSentence]]:
-    """Batches of sentences of similar length, with at most ``max_tokens`` subwords or one sentence.
 
-    Padding counts, and every hypothesis of the beam.
+def batches_of(
+    block: Iterable[_Item], max_tokens: int, beam: int = 1, length: Optional[Callable[[_Item], int]] = None
+) -> Iterator[List[_Item]]:
+    """Batches of items of similar length, with at most ``max_tokens`` subwords or one item.
+
+    Padding counts, and every hypothesis of the beam. The default ``length`` is that of the longer side of a sentence.
     """
-
-    def length(one: SourceSentence) -> int:
-        return max(len(one.source), 0 if one.target is None else len(one.target))
-
-    batch: List[SourceSentence] = []
+    length = length or _length
+    batch: List[_Item] = []
     for one in sorted(block, key=length):
         if batch and (len(batch) + 1) * length(one) * beam > max_tokens:
             yield batch
@@ -31,6 +32,10 @@ def batches_of(block: Sequence[SourceSentence], max_tokens: int, beam: int = 1) 
         batch.append(one)
     if batch:
         yield batch
+
+
+def _length(one: Any) -> int:
+    return max(len(one.source), 0 if one.target is None else len(one.target))
 
 
 def collated(loaded: LoadedModels, batch: Sequence[SourceSentence], targets: bool = True) -> Dict[str, Any]:

@@ -16,11 +16,12 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import data_utils
+from torch import Tensor
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.criterions.document_classification import macro_f1
@@ -151,7 +152,6 @@ def split_samples(classifier: Classifier, split: str) -> Iterator[DocumentSample
         yield DocumentSample(str(number), tokens, sentences, gold, bool(sizes[number] > limit))
 
 
-@torch.no_grad()
 def classify(classifier: Classifier, samples: Iterable[DocumentSample], batch_size: int = 32) -> Iterator[Classified]:
     """Yields the prediction and the attention for each document, in order."""
     batch: List[DocumentSample] = []
@@ -164,35 +164,47 @@ def classify(classifier: Classifier, samples: Iterable[DocumentSample], batch_si
         yield from _classify(classifier, batch)
 
 
+@torch.no_grad()
+def classes_of(classifier: Classifier, rows: Sequence[Tensor]) -> Tuple[Tensor, List[Dict[str, Tensor]]]:
+    """log p of the classes ``[R, C]``, and each row's attention in the columns of its tokens."""
+    model, task = classifier.model, classifier.task
+    pad, device = task.source_dictionary.pad(), model.embed_words.weight.device
+    batch = data_utils.collate_tokens(list(rows), pad).to(device)
+    logits, attention = model(batch, classification_head_name=task.cfg.classification_head_name)
+    log_probs = logits[:, : len(classifier.labels)].float().log_softmax(-1).cpu()
+    found = {name: values.cpu() for name, values in attention.items()}
+    return log_probs, [{name: values[number] for name, values in found.items()} for number in range(len(rows))]
+
+
+def is_word(classifier: Classifier, tokens: Tensor) -> Tensor:
+    """Which tokens are words, and not padding or ends of sentences."""
+    symbols = classifier.task.source_dictionary
+    return tokens.ne(symbols.pad()) & tokens.ne(symbols.eos()) & tokens.ne(symbols.bos())
+
+
 def _classify(classifier: Classifier, batch: List[DocumentSample]) -> Iterator[Classified]:
-    model, task, labels = classifier.model, classifier.task, classifier.labels
-    device = model.embed_words.weight.device
-    tokens = data_utils.collate_tokens([sample.tokens for sample in batch], task.source_dictionary.pad()).to(device)
-    logits, attention = model(tokens, classification_head_name=task.cfg.classification_head_name)
-    every = logits[:, : len(labels)].float().softmax(-1).cpu()
-    word_rows = attention["word_attention"].float().cpu()
-    sentence_rows = attention["sentence_attention"].float().cpu() if "sentence_attention" in attention else None
-    dictionary = task.source_dictionary
-    for row, sample in enumerate(batch):
-        best = int(every[row].argmax())
-        # weights of the words in order; padding and sentence ends are dropped
-        symbols = tokens[row].cpu()
-        real = (symbols != dictionary.pad()) & (symbols != dictionary.eos()) & (symbols != dictionary.bos())
-        weights = iter(word_rows[row][real].tolist())
+    labels = classifier.labels
+    for sample, logs, found in zip(batch, *classes_of(classifier, [sample.tokens for sample in batch])):
+        probabilities = {name: round(value, 6) for name, value in zip(labels, logs.exp().tolist())}
+        best = labels[int(logs.argmax())]
+        # weights of the words in order
+        words = found["word_attention"][: len(sample.tokens)].float()
+        weights = iter(words[is_word(classifier, sample.tokens)].tolist())
         shares = None
-        if sentence_rows is not None:
-            shares = [round(weight, 6) for weight in sentence_rows[row, : len(sample.sentences)].tolist()]
+        if "sentence_attention" in found:
+            of_sentences = found["sentence_attention"][: len(sample.sentences)].float().tolist()
+            shares = [round(weight, 6) for weight in of_sentences]
         yield Classified(
             id=sample.id,
-            label=labels[best],
-            probability=round(float(every[row, best]), 6),
-            probabilities={name: round(float(p), 6) for name, p in zip(labels, every[row])},
+            label=best,
+            probability=probabilities[best],
+            probabilities=probabilities,
             gold=None if sample.gold is None else labels[sample.gold],
             sentences=sample.sentences,
             word_weights=[[round(next(weights), 6) for _ in sentence] for sentence in sample.sentences],
             sentence_weights=shares,
             cut=sample.cut,
-            unknown=int((symbols == dictionary.unk()).sum()),
+            unknown=int(sample.tokens.eq(classifier.task.source_dictionary.unk()).sum()),
         )
 
 

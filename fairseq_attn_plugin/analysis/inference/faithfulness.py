@@ -20,17 +20,16 @@ from typing import Any, Callable, DefaultDict, Dict, FrozenSet, Iterable, Iterat
 
 import numpy as np
 import torch
-from fairseq.data import data_utils
 from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.attributions import METHODS, erased, source_units
 from fairseq_attn_plugin.analysis.inference.batches import batches_of, collated, targeted_blocks
-from fairseq_attn_plugin.analysis.inference.classification import Classifier, DocumentSample
+from fairseq_attn_plugin.analysis.inference.classification import Classifier, DocumentSample, classes_of, is_word
 from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction, extract
 from fairseq_attn_plugin.analysis.inference.forcing import forced_scores, frozen, noted
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
-from fairseq_attn_plugin.analysis.outputs.correlation import scipy
+from fairseq_attn_plugin.analysis.outputs.confidence import scipy
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 from fairseq_attn_plugin.modules.document_pooling import AttentionPooling
@@ -326,7 +325,7 @@ def document_faithfulness(
             return
         documents = [one.tokens for one in read if one.sentences]
         if documents:
-            log_probs, attention = _classes_of(classifier, documents)
+            log_probs, attention = classes_of(classifier, documents)
             means.add("probability", log_probs.exp().amax(1))
             levels = [_levels_of(classifier, one, row) for one, row in zip(documents, attention)]
             for one, own, parts in zip(documents, log_probs, levels):
@@ -340,34 +339,17 @@ def document_faithfulness(
         yield len(read), means
 
 
-@torch.no_grad()
-def _classes_of(classifier: Classifier, rows: Sequence[Tensor]) -> Tuple[Tensor, List[Dict[str, Tensor]]]:
-    """log p of the classes ``[R, C]``, and each row's attention in the columns of its tokens."""
-    model, task = classifier.model, classifier.task
-    pad, device = task.source_dictionary.pad(), model.embed_words.weight.device
-    batch = data_utils.collate_tokens(list(rows), pad).to(device)
-    logits, attention = model(batch, classification_head_name=task.cfg.classification_head_name)
-    log_probs = logits[:, : len(classifier.labels)].float().log_softmax(-1).cpu()
-    found = {name: values.cpu() for name, values in attention.items()}
-    return log_probs, [{name: values[number] for name, values in found.items()} for number in range(len(rows))]
-
-
 def _many_scores(classifier: Classifier, rows: Sequence[Tensor], max_tokens: int) -> Tensor:
     """log p ``[R, C]`` of any number of rows, in batches of about ``max_tokens`` words."""
     result = torch.empty(len(rows), len(classifier.labels))
-    batch: List[int] = []
-    order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
-    for place, number in enumerate(order, 1):
-        batch.append(number)
-        if place == len(order) or (len(batch) + 1) * len(rows[order[place]]) > max_tokens:
-            result[batch] = _classes_of(classifier, [rows[one] for one in batch])[0]
-            batch = []
+    for part in batches_of(range(len(rows)), max_tokens, length=lambda number: len(rows[number])):
+        result[part] = classes_of(classifier, [rows[number] for number in part])[0]
     return result
 
 
 def _levels_of(classifier: Classifier, tokens: Tensor, attention: Dict[str, Tensor]) -> List[_Level]:
     """All levels of a document; an attention to a single unit is among them."""
-    real = _is_word(classifier, tokens)
+    real = is_word(classifier, tokens)
     weights = attention["word_attention"][: len(tokens)].double().numpy()
     if "sentences" not in attention:
         places = real.nonzero().squeeze(1).tolist()
@@ -377,12 +359,6 @@ def _levels_of(classifier: Classifier, tokens: Tensor, attention: Dict[str, Tens
     found = [_Level("words", [[place] for place in places], weights[places]) for places in sentences]
     shares = attention["sentence_attention"][: len(sentences)].double().numpy()
     return [*found, _Level("sentences", sentences, shares)]
-
-
-def _is_word(classifier: Classifier, tokens: Tensor) -> Tensor:
-    """Which tokens are words."""
-    symbols = classifier.task.source_dictionary
-    return tokens.ne(symbols.pad()) & tokens.ne(symbols.eos()) & tokens.ne(symbols.bos())
 
 
 def _document_values(
@@ -407,7 +383,7 @@ def word_gradients(classifier: Classifier, tokens: Tensor, label: int) -> Tensor
     Every word gets a symbol, and an embedding, of its own.
     """
     model, symbols = classifier.model, classifier.task.source_dictionary
-    table, real = model.embed_words.weight.detach(), _is_word(classifier, tokens)
+    table, real = model.embed_words.weight.detach(), is_word(classifier, tokens)
     embeddings = table[tokens[real].to(table.device)]
     at = embeddings.clone().requires_grad_()
     renamed = tokens.clone()
@@ -484,6 +460,6 @@ def _with_weights(
 
     hook = part.pooling.register_forward_hook(replace)
     try:
-        return _classes_of(classifier, documents)[0]
+        return classes_of(classifier, documents)[0]
     finally:
         hook.remove()

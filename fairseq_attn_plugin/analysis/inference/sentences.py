@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import iter_lines
 
 MANY_UNKNOWN = 0.1  # a greater share of unknown words suggests a wrong preparation of the text
 
@@ -75,9 +76,9 @@ class TextSentences:
         self.segmenters = (segment_source, segment_target)
         self.files = [Path(path) for path in self.paths if path is not None]
         self.tokens = self.unknown = 0  # of the source lines read so far
-        self.length = _lines(source, "--source-text")
+        self.length = sum(1 for _ in _lines(source, "--source-text"))
         if target is not None:
-            other = _lines(target, "--target-text")
+            other = sum(1 for _ in _lines(target, "--target-text"))
             if other != self.length:
                 raise OptionError(f"--target-text {target}: has {other} lines, {source} has {self.length}")
         if not self.length:
@@ -89,30 +90,24 @@ class TextSentences:
     def __call__(self, start: int) -> Iterator[SourceSentence]:
         """Yields the sentences from line ``start`` on, counted from 0."""
         source, target = self.paths
-        with open(source, encoding="utf-8-sig") as one, open(target or os.devnull, encoding="utf-8-sig") as other:
-            for number, line in islice(enumerate(one), start, None):
-                if number == start:
-                    next(islice(other, start, start), None)
-                words = self.segmenters[0](line)
-                ids = indices_of(words, self.loaded.task.source_dictionary)
-                self.tokens += len(words)
-                self.unknown += int(ids.eq(self.loaded.task.source_dictionary.unk()).sum())
-                if target is None:
-                    yield SourceSentence(number, ids, None, words, None)
-                else:
-                    theirs = self.segmenters[1](other.readline())
-                    wanted = indices_of(theirs, self.loaded.task.target_dictionary)
-                    yield SourceSentence(number, ids, wanted, words, theirs)
+        lines = zip_longest(iter_lines(source), iter_lines(target or os.devnull))
+        for number, (line, other) in islice(enumerate(lines), start, None):
+            words = self.segmenters[0](line)
+            ids = indices_of(words, self.loaded.task.source_dictionary)
+            self.tokens += len(words)
+            self.unknown += int(ids.eq(self.loaded.task.source_dictionary.unk()).sum())
+            if target is None:
+                yield SourceSentence(number, ids, None, words, None)
+            else:
+                theirs = self.segmenters[1](other)
+                wanted = indices_of(theirs, self.loaded.task.target_dictionary)
+                yield SourceSentence(number, ids, wanted, words, theirs)
 
 
-def _lines(path: str, option: str) -> int:
+def _lines(path: str, option: str) -> Iterator[str]:
     if Path(path).exists() and not Path(path).is_file():
         raise OptionError(f"{option} {path}: must be a regular file, since it is read twice")
-    try:
-        with open(path, encoding="utf-8") as stream:
-            return sum(1 for _ in stream)
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{option} {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return iter_lines(path, f"{option} {path}")
 
 
 def _split_files(loaded: LoadedModels, split: str) -> List[Path]:

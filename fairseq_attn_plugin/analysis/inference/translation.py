@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, List, NamedTuple, Sequence, Union
 
-from fairseq_attn_plugin.analysis.records.record import Record
-from fairseq_attn_plugin.analysis.records.shown import shown_units
+from fairseq_attn_plugin.analysis.records.record import Record, shown_units
 from fairseq_attn_plugin.decoding.export import runtime
 from fairseq_attn_plugin.decoding.export.runtime import MOST_CHARACTERS
 from fairseq_attn_plugin.errors import OptionError

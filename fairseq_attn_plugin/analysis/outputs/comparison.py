@@ -14,6 +14,7 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths
 from fairseq_attn_plugin.analysis.outputs.significance import LOWER_IS_BETTER, metrics
 from fairseq_attn_plugin.analysis.pages import frame
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.escapes import as_typed
 
@@ -50,7 +51,6 @@ class Comparison(NamedTuple):
     total: int  # sentences of the corpus
     corpus: Dict[str, Dict[str, float]]  # scores of the whole corpus, {label: {metric: score}}
     signatures: Dict[str, str]  # {metric: sacrebleu's signature}
-    names: Dict[str, str]  # {metric: name to show}
 
 
 def compare(
@@ -62,7 +62,6 @@ def compare(
     sentences: Optional[Sequence[int]] = None,
     first: int = 0,
     tokenize: str = "none",
-    imported: Optional[Mapping[str, Mapping[str, Sequence[float]]]] = None,
 ) -> Comparison:
     """The chosen sentences, with the output of each system.
 
@@ -72,11 +71,10 @@ def compare(
         source: a line for each sentence
         sort: ``order`` of the corpus (or of ``sentences``); ``worst`` or ``best`` mean score of the systems first;
             the greatest ``difference`` of scores first
-        metric: the score to sort by, ``bleu``, ``chrf``, ``ter`` or one of ``imported``
+        metric: the score to sort by, ``bleu``, ``chrf`` or ``ter``
         sentences: numbers of the sentences to show, from 0 (default: all)
         first: greatest number of sentences after sorting; 0 for all
         tokenize: sacrebleu's tokenizer, for BLEU and for the marks
-        imported: scores of another program, {metric: {label: a score for each sentence}}; the more the better
 
     Raises:
         OptionError: the texts differ in length or are empty, or one of ``sentences`` does not exist
@@ -91,19 +89,12 @@ def compare(
     source = None if source is None else list(map(as_typed, source))
     systems = {label: list(map(as_typed, lines)) for label, lines in systems.items()}
     of_sentence, whole = metrics(tokenize, of_sentences=True), metrics(tokenize)
-    given = dict(imported or {})
 
     @functools.lru_cache(maxsize=None)
     def scores(number: int) -> List[Dict[str, float]]:
         """The scores of all systems in a sentence."""
-        found = []
-        for label, lines in systems.items():
-            own = {
-                name: of_sentence[metric].sentence_score(lines[number], [reference[number]]).score
-                for name, metric in METRICS.items()
-            }
-            found.append({**own, **{name: of[label][number] for name, of in given.items()}})
-        return found
+        pairs = [(lines[number], [reference[number]]) for lines in systems.values()]
+        return [{name: of_sentence[of].sentence_score(*pair).score for name, of in METRICS.items()} for pair in pairs]
 
     def key(number: int) -> float:
         values = [one[metric] for one in scores(number)]
@@ -117,10 +108,7 @@ def compare(
     shown = order[:first] if first else order
     split = _splitter(of_sentence["BLEU"], tokenize)
     corpus = {
-        label: {
-            **{name: whole[of].corpus_score(list(lines), [list(reference)]).score for name, of in METRICS.items()},
-            **{name: sum(of[label]) / len(of[label]) for name, of in given.items()},
-        }
+        label: {name: whole[of].corpus_score(list(lines), [list(reference)]).score for name, of in METRICS.items()}
         for label, lines in systems.items()
     }
     return Comparison(
@@ -131,7 +119,6 @@ def compare(
         len(reference),
         corpus,
         {name: str(whole[of].get_signature()) for name, of in METRICS.items()},
-        {**METRICS, **{name: name for name in given}},
     )
 
 
@@ -166,11 +153,6 @@ def _sentence(
 TITLES = {"other": "not in the reference", "missing": "only in the reference"}
 
 
-def shown(metric: str, score: float, digits: int = 1) -> str:
-    """A score as text. Scores of other programs, such as COMET's, are often between 0 and 1."""
-    return f"{score:.{digits if metric in METRICS else 4}f}"
-
-
 def signatures_of(comparison: Comparison) -> List[str]:
     """Of sacrebleu's metrics, a line each."""
     return [f"{METRICS[name]}: {signature}" for name, signature in comparison.signatures.items()]
@@ -179,14 +161,13 @@ def signatures_of(comparison: Comparison) -> List[str]:
 def score_rows(comparison: Comparison) -> List[List[str]]:
     """The name and the scores of each system."""
     corpus = comparison.corpus.items()
-    return [[label, *(shown(name, scores[name], 2) for name in comparison.names)] for label, scores in corpus]
+    return [[label, *(f"{scores[name]:.2f}" for name in METRICS)] for label, scores in corpus]
 
 
 def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
     """A page with sentences that the reader can search and sort."""
     count, several = len(comparison.sentences), len(comparison.corpus) > 1
     orders = {"order": "As given", "worst": "Worst first", "best": "Best first", "difference": "Most different first"}
-    names = comparison.names
     return frame.page(
         "compare.html",
         title,
@@ -195,9 +176,8 @@ def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
         score_rows=score_rows(comparison),
         signatures=signatures_of(comparison),
         orders=[(name, text) for name, text in orders.items() if several or name != "difference"],
-        metrics=names,
-        lower_places=[place for place, name in enumerate(names) if name in LOWER],
-        shown_score=shown,
+        metrics=METRICS,
+        lower_places=[place for place, name in enumerate(METRICS) if name in LOWER],
         titles=TITLES,
         shown=f"{count} of {comparison.total}" if count < comparison.total else f"{count}",
         sentences=comparison.sentences,
@@ -214,3 +194,31 @@ def _values(sentence: Sentence, metric: str) -> str:
 def _is_best(sentence: Sentence, output: Output, metric: str) -> bool:
     scores = [one.scores[metric] for one in sentence.outputs]
     return len(scores) > 1 and output.scores[metric] == (min if metric in LOWER else max)(scores)
+
+
+MARKS = "+Words+ are not in the reference; -words- are only in the reference."
+
+
+def add_sentence(document: Document, sentence: Sentence) -> None:
+    """A sentence and its translations, with marks and scores."""
+
+    def marked(span: Span) -> str:
+        return {"same": "{}", "other": "+{}+", "missing": "-{}-"}[span.kind].format(" ".join(span.words))
+
+    rows = [["reference", " ".join(word for word, _ in sentence.reference), *[None] * len(METRICS)]]
+    if sentence.source is not None:
+        rows.insert(0, ["source", sentence.source, *[None] * len(METRICS)])
+    for one in sentence.outputs:
+        scores = [f"{one.scores[name]:.1f}" for name in METRICS]
+        rows.append([one.label, " ".join(map(marked, one.spans)), *scores])
+    document.table([f"sentence {sentence.number}", "text", *METRICS.values()], rows)
+
+
+def add_comparison(document: Document, comparison: Comparison) -> None:
+    """The scores of all systems, and the sentences side by side."""
+    document.table(["system", *METRICS.values()], score_rows(comparison))
+    for signature in signatures_of(comparison):
+        document.paragraph(signature)
+    document.paragraph(MARKS)
+    for sentence in comparison.sentences:
+        add_sentence(document, sentence)

@@ -10,35 +10,19 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Collection, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Collection, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.records.files import check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import iter_lines
 from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
 from fairseq_attn_plugin.writing import PathLike
 
 _HYPOTHESIS = re.compile(r"H-(\d{1,18})\t(?:-?(?:[0-9.]+(?:e[-+]?\d+)?|inf|nan))(?:\t(.*))?$")  # a score, then the text
 
 
-def iter_lines(path: PathLike) -> Iterator[str]:
-    """The lines of a text file one by one, without line ends.
-
-    Raises ``OptionError`` if it cannot be read or is not UTF-8.
-    """
-    number = 0
-    try:
-        with open(path, encoding="utf-8-sig") as stream:  # str.splitlines would also split at characters such as U+2028
-            for line in stream:
-                number += 1
-                yield line.rstrip("\n")
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise OptionError(f"{path}: is not UTF-8 after line {number}: {error.reason}") from None
-
-
 def read_lines(path: PathLike) -> List[str]:
-    """All lines of :func:`iter_lines`."""
+    """All lines of :func:`~fairseq_attn_plugin.text.lines.iter_lines`."""
     return list(iter_lines(path))
 
 

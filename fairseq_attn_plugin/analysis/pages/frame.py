@@ -17,6 +17,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from fairseq_attn_plugin.errors import OptionError
+
 HERE = Path(__file__).parent
 # the characters that end a script element, begin a comment in it, or break a line in older engines
 _IN_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
@@ -97,3 +99,9 @@ def page(
         )
     )
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def check_page(option: str, path: str) -> None:
+    """Raises ``OptionError`` if the file of an option does not end as a page does."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise OptionError(f"{option} {path}: must end in .html")

@@ -51,23 +51,17 @@ def _certainty(rows: np.ndarray) -> float:
     return float((shares * logs).sum(axis=1).mean())
 
 
-def record_confidence(record: Record, name: Optional[str] = None, end: bool = False) -> Confidence:
-    """The confidence of a record.
-
-    Args:
-        record: the sentence
-        name: of the matrix (default: ``attention``, or the first one)
-        end: count the ends of both sentences as subwords, too
-    """
+def record_confidence(record: Record, name: Optional[str] = None) -> Confidence:
+    """The confidence of a record by the matrix ``name`` (default: ``attention``, or the first one)."""
     if name is None:
         name = "attention" if "attention" in record.weights else next(iter(record.weights))
-    return attention_confidence(record.unit_attention("subwords", name, end))
+    return attention_confidence(record.unit_attention("subwords", name))
 
 
-def measures_of(record: Record, name: Optional[str] = None, end: bool = False) -> Dict[str, float]:
+def measures_of(record: Record, name: Optional[str] = None) -> Dict[str, float]:
     """All measures of a sentence, {name: value}, and beside them ``score``, the mean log probability (missing if it is
     unknown), and ``length``, minus the number of source subwords."""
-    found = record_confidence(record, name, end)
+    found = record_confidence(record, name)
     values = {"confidence": found.total, "coverage": found.coverage, "out": found.out, "in": found.into}
     if record.scores:
         values["score"] = record.score

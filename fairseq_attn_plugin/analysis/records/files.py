@@ -6,7 +6,8 @@
     for record in records:                      # each loop reads the file again
         record.source_words, record.target_words, record.word_attention()
 
-A file is JSON lines: the header in the first line, one sentence in each following line.
+A file is JSON lines: the header in the first line, one sentence in each following line. :func:`meet` and
+:func:`check_same` pair the sentences of two files.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
@@ -22,12 +23,15 @@ from fairseq_attn_plugin.analysis.records.confidence import record_confidence
 from fairseq_attn_plugin.analysis.records.record import DIGITS, FORMAT, SUFFIX, Header, Record
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import LONGEST as LONGEST_HEADER
-from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines
-from fairseq_attn_plugin.text.subwords import SUBWORDS
+from fairseq_attn_plugin.text.lines import numbered_lines
+from fairseq_attn_plugin.text.subwords import BPE_MARK, SUBWORDS
+from fairseq_attn_plugin.text.unknown_words import UNKNOWN
 from fairseq_attn_plugin.writing import PathLike
 
 # Characters of a line: three matrices over 4,000 x 4,000 words, each written twice, 9 characters a number.
 LONGEST = 2**30
+_One = TypeVar("_One")
+_Other = TypeVar("_Other")
 
 
 def partial_path(path: PathLike) -> Path:
@@ -90,26 +94,17 @@ def _numbers(values: Any, shape: Tuple[int, ...]) -> np.ndarray:
 
 def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
     """Yields the records of a file; raises ``OptionError``, which names file and line, if it is damaged."""
-    number = 0
-    try:
-        with open(path, encoding="utf-8-sig") as stream:
-            for number, line in enumerate(bounded_lines(stream, LONGEST), 1):
-                if number == 1:  # the header
-                    continue
-                try:
-                    values = json.loads(line)
-                    if isinstance(values, dict) and values.get("rank", 1) != 1:
-                        continue  # of an n-best list, which earlier versions wrote
-                    record = from_values(values, header)
-                except (ValueError, RecursionError):
-                    raise OptionError(f"{path}, line {number}: must be a sentence with attention") from None
-                yield record
-    except OptionError:
-        raise
-    except LineTooLong as error:
-        raise OptionError(f"{path}, line {number + 1}: {error}") from None
-    except (OSError, ValueError) as error:
-        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    for number, (where, line) in enumerate(numbered_lines(path, LONGEST)):
+        if number == 0:  # the header
+            continue
+        try:
+            values = json.loads(line)
+            if isinstance(values, dict) and values.get("rank", 1) != 1:
+                continue  # of an n-best list, which earlier versions wrote
+            record = from_values(values, header)
+        except (ValueError, RecursionError):
+            raise OptionError(f"{where}: must be a sentence with attention") from None
+        yield record
 
 
 def header_line(header: Header) -> str:
@@ -242,3 +237,46 @@ def check_labels(labels: Sequence[str]) -> None:
     for label in labels:
         if labels.count(label) > 1:
             raise OptionError(f"{label}: {labels.count(label)} files have this name; give each its own, NAME=FILE")
+
+
+def meet(one: Iterable[Tuple[int, _One]], other: Iterable[Tuple[int, _Other]]) -> Iterator[Tuple[int, _One, _Other]]:
+    """Yields (number, item, other item) for each number that both streams have.
+
+    Both streams are read at the same pace. If their orders agree, only one item of each is in memory.
+    """
+    waiting: Tuple[Dict[int, Any], Dict[int, Any]] = ({}, {})
+    streams: Tuple[Iterator[Any], Iterator[Any]] = (iter(one), iter(other))
+    open_ends = [0, 1]
+    while open_ends:
+        for side in tuple(open_ends):
+            try:
+                number, item = next(streams[side])
+            except StopIteration:
+                open_ends.remove(side)
+                continue
+            if number in waiting[1 - side]:
+                partner = waiting[1 - side].pop(number)
+                yield (number, partner, item) if side else (number, item, partner)
+            else:
+                waiting[side][number] = item
+
+
+def check_same(number: int, side: str, one: Tuple[str, Sequence[str]], other: Tuple[str, Sequence[str]]) -> None:
+    """Raises ``OptionError`` unless two files have the same words in a sentence. ``<unk>`` matches any word,
+    since one of two models may not know it.
+
+    Args:
+        number: of the sentence
+        side: ``source`` or ``target``, for the message
+        one: name of the first file, and its words
+        other: name of the second file, and its words
+    """
+    pairs = list(zip(one[1], other[1]))
+    differ = [pair for pair in pairs if pair[0] != pair[1] and not any(UNKNOWN in word for word in pair)]
+    if not differ and len(one[1]) == len(other[1]):
+        return
+    where = f"sentence {number}: {one[0]} and {other[0]} have different {side} words"
+    what = f"{differ[0][0]!r} and {differ[0][1]!r}" if differ else f"{len(one[1])} and {len(other[1])} words"
+    marked: List[str] = [name for name, words in (one, other) if any(BPE_MARK in word for word in words)]
+    why = f"; {marked[0]} has {BPE_MARK} in its words, the other does not" if len(marked) == 1 else ""
+    raise OptionError(f"{where} ({what}){why}; they must be of the same corpus, in the same tokenisation")

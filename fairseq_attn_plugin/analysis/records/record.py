@@ -11,39 +11,21 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.text.subwords import BPE_MARK, spell, word_of_subword, words_of
+from fairseq_attn_plugin.text.escapes import as_typed
+from fairseq_attn_plugin.text.subwords import spell, words_of
+from fairseq_attn_plugin.text.unknown_words import UNKNOWN
 
 
-def merge_attention(
-    weights: np.ndarray, source_tokens: Sequence[str], target_tokens: Sequence[str], mark: str = BPE_MARK
-) -> np.ndarray:
-    """Attention over words, computed from attention over BPE subwords.
+def merge_weights(weights: np.ndarray, source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
+    """Attention over words, from attention over subwords.
 
     A weight of two words is the sum over the subwords of the source word and the mean over those of the target word. A
     row that sums to one still sums to one.
 
     Args:
-        weights: ``[T, N]``; rows and columns beyond the tokens, such as those of the sentence ends, are dropped
-        source_tokens: N subwords or fewer
-        target_tokens: T subwords or fewer
-        mark: ends every subword except the last one of its word
-
-    Raises:
-        ValueError: ``weights`` has fewer rows or columns than there are tokens
-    """
-    weights = np.asarray(weights, dtype=float)
-    rows, columns = len(target_tokens), len(source_tokens)
-    if weights.ndim != 2 or weights.shape[0] < rows or weights.shape[1] < columns:
-        raise ValueError(f"attention of shape {weights.shape} does not cover {rows} target and {columns} source tokens")
-    return merge_weights(
-        weights[:rows, :columns], word_of_subword(source_tokens, mark), word_of_subword(target_tokens, mark)
-    )
-
-
-def merge_weights(weights: np.ndarray, source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
-    """The same as :func:`merge_attention`, given the word index of each column [N] and of each row [T].
-
-    Word indices count up from 0 without gaps. Rows and columns beyond them are dropped.
+        weights: ``[T, N]``
+        source_words: the word index of each column, at most N; indices count up from 0 without gaps
+        target_words: the word index of each row, at most T; rows and columns beyond them are dropped
     """
     to_source = np.zeros((len(source_words), source_words[-1] + 1 if source_words else 0))
     to_source[np.arange(len(source_words)), source_words] = 1
@@ -149,3 +131,28 @@ class Record:
             return self.word_attention(name, end)
         matrix = np.asarray(self.weights[name], dtype=float)
         return matrix if end else matrix[:-1, :-1]
+
+
+def shown_units(record: Record, level: str = "words", escaped: bool = True) -> Tuple[List[str], List[str]]:
+    """Source and target units of a record; an unknown word of the target is ``<unk> (Haus)``.
+
+    ``Haus`` is the source unit with the greatest weight. It is left out if the source does not have it either.
+
+    Args:
+        record: the sentence
+        level: one of ``LEVELS``
+        escaped: undo the escapes of Moses' tokeniser
+    """
+    source, target = record.units(level)
+    if escaped:
+        source, target = list(map(as_typed, source)), list(map(as_typed, target))
+    if source and any(UNKNOWN in word for word in target):
+        weights = record.unit_attention(
+            level, "attention" if "attention" in record.weights else next(iter(record.weights))
+        )
+        nearest = [source[row.argmax()] for row in weights]
+        target = [
+            f"{word} ({near})" if UNKNOWN in word and UNKNOWN not in near else word
+            for word, near in zip(target, nearest)
+        ]
+    return source, target

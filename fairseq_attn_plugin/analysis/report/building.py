@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from argparse import Namespace
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_gold
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file, test_sentences
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
-from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
-from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
+from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models, load_split
+from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
+from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, symbols_of
 from fairseq_attn_plugin.analysis.outputs import frequency
-from fairseq_attn_plugin.analysis.outputs.reading import read_lines
-from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores
+from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_lines, unknown_in_reference
 from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer, score_systems
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.report import sections
-from fairseq_attn_plugin.analysis.report.corpus import (
-    Corpus,
-    corpus_of,
-    outputs_of,
-    scored_texts,
-    scores_by_group,
-    training_words,
-    write_texts,
-)
-from fairseq_attn_plugin.analysis.report.document import Document
 from fairseq_attn_plugin.analysis.report.systems import (
     Group,
     Reported,
@@ -39,19 +34,22 @@ from fairseq_attn_plugin.analysis.report.systems import (
     measures,
     without_seed,
 )
-from fairseq_attn_plugin.analysis.report.words import add_frequencies
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.text.counting import counted
+from fairseq_attn_plugin.text.subwords import spell
 from fairseq_attn_plugin.writing import make_folder, whole_text
 
 
 @dataclass
 class _Read:
-    """Everything that the report reads."""
+    """Everything that the report reads; the texts are words, a line for each sentence."""
 
     reported: List[Reported] = field(default_factory=list)
     failed: Dict[str, str] = field(default_factory=dict)  # {system: reason}
-    corpus: Optional[Corpus] = None
+    source: List[str] = field(default_factory=list)
+    reference: List[str] = field(default_factory=list)
+    outputs: Dict[str, List[str]] = field(default_factory=dict)  # translations of each training
+    training: Optional[Mapping[str, int]] = None  # counts of the words of the training text's target side
     alignments: Optional[List[GoldAlignment]] = None
 
 
@@ -75,14 +73,12 @@ def write_report(folder: Path, data: str, out: Path, settings: Namespace) -> Doc
     given = read_lines(settings.reference) if settings.reference is not None else None
     if settings.gold is not None:
         read_gold(settings.gold, settings.one_based)
-    for text in settings.scores:
-        read_segment_scores(text)
     make_folder("--out", out / "attention")
     read = _read(systems, data, out / "attention", settings, given)
-    if read.corpus is None:
+    if not read.reported:
         reasons = "; ".join(map(": ".join, read.failed.items()))
         raise OptionError(f"{folder}: none of its systems can be read; {reasons}")
-    document = _document(read, read.corpus, out, settings)
+    document = _document(read, out, settings)
     for name, text in (("report.md", document.markdown(out)), ("report.html", document.html(out))):
         with whole_text(out / name, f"--out {out}: {name} cannot be written") as stream:
             stream.write(text)
@@ -98,13 +94,7 @@ def _check(systems: Sequence[System], folder: Path, settings: Namespace) -> None
     check_tokenizer(settings.tokenize or "none")
 
 
-def _read(
-    systems: Sequence[System],
-    data: str,
-    folder: Path,
-    settings: Namespace,
-    given: Optional[List[str]],
-) -> _Read:
+def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespace, given: Optional[List[str]]) -> _Read:
     """Extracts the attention of all systems into ``folder``, one model in memory at a time."""
     read = _Read()
     for number, system in enumerate(systems, 1):
@@ -117,16 +107,76 @@ def _read(
             gc.collect()
             print(f"{system.name}: left out: {read.failed[system.name]}", file=sys.stderr, flush=True)
             continue
-        if read.corpus is None:
-            read.corpus, lengths = corpus_of(read.reported[0].forced, given, training_words(loaded), settings.reference)
-            if settings.gold is not None:
-                read.alignments = read_gold(settings.gold, settings.one_based, lengths)
+        if len(read.reported) == 1:
+            read.training = _training_words(loaded)
+            _read_corpus(read, settings, given)
+        # a sentence that is too long for a model has an empty translation
+        read.outputs[system.name] = [""] * len(read.reference)
+        for record in read.reported[-1].beam:
+            read.outputs[system.name][record.id] = " ".join(record.target_words)
         del loaded
         gc.collect()
     return read
 
 
-def _document(read: _Read, corpus: Corpus, out: Path, settings: Namespace) -> Document:
+def _read_corpus(read: _Read, settings: Namespace, given: Optional[List[str]]) -> None:
+    """Reads the texts and the gold alignments; ``given`` are references in the place of the split's."""
+    forced = read.reported[0].forced
+    read.source, read.reference = [""] * forced.header.sentences, [""] * forced.header.sentences
+    lengths: List[Optional[Tuple[int, int]]] = [None] * forced.header.sentences
+    for record in forced:
+        read.source[record.id] = " ".join(record.source_words)
+        read.reference[record.id] = unknown_in_reference(" ".join(record.target_words))
+        lengths[record.id] = (len(record.source_words), len(record.target_words))
+    if given is not None:
+        check_lengths({forced.header.split: read.source, f"--reference {settings.reference}": given})
+        read.reference = given
+    if settings.gold is not None:
+        read.alignments = read_gold(settings.gold, settings.one_based, lengths)
+
+
+def _training_words(teacher: LoadedModels) -> Optional[Mapping[str, int]]:
+    """Counts of the words of the target side of the training split, or None without a training split."""
+    try:
+        dataset = load_split(teacher, "train")
+    except (OptionError, FileNotFoundError):
+        return None
+    dictionary = teacher.task.target_dictionary
+    subwords = vocabulary_subwords(dictionary)
+    counts: Counter[str] = Counter()
+    for number in tqdm(range(len(dataset)), desc="training words", unit=" sentences", disable=None, leave=False):
+        counts.update(spell(symbols_of(dataset.tgt[number], dictionary), subwords))
+    del counts["<unk>"]
+    return counts or None
+
+
+def _scored_texts(read: _Read, settings: Namespace) -> Tuple[Dict[str, List[str]], List[str], str]:
+    """The outputs and references whose BLEU, chrF and TER a report has, and sacrebleu's tokenizer for BLEU.
+
+    Of model folders they are what ``fairseq-attn train`` scores: detokenised text, and the references as they were
+    given. Otherwise they are the words of the outputs.
+    """
+    models = [one.system.model for one in read.reported if one.system.model is not None]
+    asked = settings.reference is not None or settings.tokenize is not None or settings.gen_subset != "test"
+    if asked or len(models) < len(read.reported):
+        return read.outputs, read.reference, settings.tokenize or "none"
+    texts = {name: list(map(model.detokenizer(), lines)) for (name, lines), model in zip(read.outputs.items(), models)}
+    signature = models[0].settings.get("scores", {}).get("bleu", {}).get("signature", "")
+    found = re.search(r"tok:([^|]+)", signature)
+    return texts, read_lines(str(models[0].test_file("reference"))), found.group(1) if found else "13a"
+
+
+def _write_texts(read: _Read, out: Path) -> None:
+    """Writes the source, the references and each training's translations, a line for each sentence."""
+    texts: Dict[str, Sequence[str]] = {"source.txt": read.source, "reference.txt": read.reference}
+    texts.update({f"outputs/{name}.txt": lines for name, lines in read.outputs.items()})
+    for name, lines in texts.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        with whole_text(out / name, f"--out {out}: {name} cannot be written") as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+
+
+def _document(read: _Read, out: Path, settings: Namespace) -> Document:
     groups = groups_of(read.reported)
     # one training of a system is shown where there is no mean
     shown = [group.runs[0] for group in groups]
@@ -143,27 +193,26 @@ def _document(read: _Read, corpus: Corpus, out: Path, settings: Namespace) -> Do
             "deviation. Heatmaps, words and sentences are those of the first seed."
         )
     tested = groups[base].name if settings.samples and len(groups) > 1 else None
-    scored = scored_texts(read.reported, corpus, settings)
+    texts, reference, tokenize = _scored_texts(read, settings)
     scores, signatures = score_systems(
-        {group.name: [scored.outputs[run.system.name] for run in group.runs] for group in groups},
-        scored.reference,
+        {group.name: [texts[run.system.name] for run in group.runs] for group in groups},
+        reference,
         baseline=tested,
         samples=settings.samples,
-        tokenize=scored.tokenize,
+        tokenize=tokenize,
         seeds_of={group.name: group.seeds for group in groups},
     )
     explored = sections.write_explorer(shown, out)
-    write_texts(read.reported, corpus, out)
-    scores.update(scores_by_group(groups, settings, len(corpus.reference), tested))
+    _write_texts(read, out)
     sections.add_systems(document, groups, scores, signatures, tested)
     sections.add_alignments(document, groups, read.alignments, settings.gold)
     sections.add_heatmaps(document, shown, out, read.alignments, explored)
-    outputs = outputs_of(shown, corpus)
-    if corpus.training is not None:
+    outputs = {one.system.name: read.outputs[one.system.name] for one in shown}
+    if read.training is not None:
         (out / "frequency").mkdir(exist_ok=True)
-        words = frequency.analyse(corpus.training, corpus.reference, outputs)
-        add_frequencies(document, words, out / "frequency")
-    sections.add_examples(document, corpus, outputs, out, explored)
+        words = frequency.analyse(read.training, read.reference, outputs)
+        frequency.add_frequencies(document, words, out / "frequency")
+    sections.add_examples(document, read.source, read.reference, outputs, out, explored)
     sections.add_explorer(document, out, explored)
     sections.add_origin(document, read.reported, read.failed, settings.command)
     return document

@@ -6,24 +6,22 @@ import importlib
 import platform
 from functools import partial
 from pathlib import Path
-from typing import Collection, Dict, List, Mapping, Optional, Sequence, Set
+from typing import Collection, List, Mapping, Optional, Sequence, Set
 
 from fairseq_attn_plugin.analysis.alignment import evaluation
 from fairseq_attn_plugin.analysis.alignment.linking import Linking
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
-from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panels_of
-from fairseq_attn_plugin.analysis.outputs.comparison import as_html, compare
+from fairseq_attn_plugin.analysis.drawing.panels import choose_sentences, panels_of
+from fairseq_attn_plugin.analysis.outputs.comparison import MARKS, add_sentence, as_html, compare
 from fairseq_attn_plugin.analysis.outputs.significance import Score
-from fairseq_attn_plugin.analysis.report.corpus import Corpus
-from fairseq_attn_plugin.analysis.report.document import Document, Link
+from fairseq_attn_plugin.analysis.pages.document import Document, Link
 from fairseq_attn_plugin.analysis.report.systems import Group, Reported, spread
-from fairseq_attn_plugin.analysis.report.words import MARKS, add_sentence
 from fairseq_attn_plugin.analysis.web import explore
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import whole_text
 
-PICTURES, PICTURE_WORDS = 4, Length(6, 13)  # heatmaps, and source words of a sentence that makes a readable one
+PICTURES, PICTURE_WORDS = 4, (6, 13)  # heatmaps, and source words of a sentence that makes a readable one
 EXAMPLES, COMPARED = 6, 200  # sentences side by side in the report, and on the page of all
 EXPLORER = "explore.html"
 
@@ -83,7 +81,7 @@ def add_heatmaps(
         drawn = True
     if not drawn:
         document.paragraph(
-            f"The systems have no common sentence of {PICTURE_WORDS.least} to {PICTURE_WORDS.most} source words."
+            f"The systems have no common sentence of {PICTURE_WORDS[0]} to {PICTURE_WORDS[1]} source words."
         )
 
 
@@ -125,12 +123,11 @@ def add_systems(
         row: List[object] = [group.name, *([len(group.runs)] if several else [])]
         row += [header.architecture, header.options.get("attention")]
         row += [f"{group.runs[0].parameters:,}", spread((one.measured.perplexity for one in group.runs), 2)]
-        for metric, of in scores.items():
+        for of in scores.values():
             score = of[group.name]
-            digits = 2 if metric in signatures else 4  # scores of other programs are often between 0 and 1
-            row.append(spread(score.seeds, digits))
+            row.append(spread(score.seeds, 2))
             if tested:
-                row += [f"{score.interval:.{digits}f}", None if score.p_value is None else f"{score.p_value:.3f}"]
+                row += [f"{score.interval:.2f}", None if score.p_value is None else f"{score.p_value:.3f}"]
         rows.append(row)
     document.table(headers, rows)
     notes = [
@@ -151,19 +148,20 @@ def add_systems(
 
 def add_examples(
     document: Document,
-    corpus: Corpus,
+    source: Sequence[str],
+    reference: Sequence[str],
     outputs: Mapping[str, Sequence[str]],
     out: Path,
     explored: Collection[int],
 ) -> None:
     """The sentences whose translations differ most; each leads to the sentence in the explorer."""
     document.heading("Translations side by side")
-    found = compare(outputs, corpus.reference, corpus.source, "difference", "chrf", first=COMPARED)
+    found = compare(outputs, reference, source, "difference", "chrf", first=COMPARED)
     with whole_text(out / "compare.html", f"--out {out}: compare.html cannot be written") as stream:
         stream.write(as_html(found))
     document.paragraph(f"The sentences whose scores differ most. {MARKS}")
     for sentence in found.sentences[:EXAMPLES]:
-        add_sentence(document, sentence, found)
+        add_sentence(document, sentence)
         if sentence.number in explored:
             document.link(*sentence_link(out, sentence.number))
     document.link(out / "compare.html", f"{counted(len(found.sentences), 'sentence')} side by side")
@@ -179,10 +177,7 @@ def add_origin(document: Document, reported: Sequence[Reported], failed: Mapping
         document.code(command)
     rows = [[one.system.name, one.forced.header.checkpoint] for one in reported]
     document.table(["system", "checkpoint"], rows)
-    versions = {**versions_of("fairseq_attn_plugin", "fairseq", "torch"), "Python": platform.python_version()}
+    packages = ("fairseq_attn_plugin", "fairseq", "torch")
+    versions = {name: importlib.import_module(name).__version__ for name in packages}
+    versions["Python"] = platform.python_version()
     document.paragraph(", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
-
-
-def versions_of(*packages: str) -> Dict[str, str]:
-    """{package: version} of packages that are installed."""
-    return {name: str(importlib.import_module(name).__version__) for name in packages}

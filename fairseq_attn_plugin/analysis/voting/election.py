@@ -22,7 +22,7 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_split
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
-from fairseq_attn_plugin.analysis.outputs.tables import plain_table
+from fairseq_attn_plugin.analysis.pages.document import plain_table
 from fairseq_attn_plugin.analysis.voting.ballots import (
     LEAST_GAIN,
     MOST_WORDS,

@@ -18,7 +18,7 @@ Special symbols never have a vector.
 from __future__ import annotations
 
 import os
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 from tqdm import tqdm
@@ -40,21 +40,20 @@ class TrainingPairs(NamedTuple):
     sentences: int
 
 
-def translation_task(data: str, source: Optional[str], target: Optional[str]) -> Any:
-    """fairseq's task of the corpus in the folder ``data``, in these languages (default: those of the file names).
+def translation_task(data: str) -> Any:
+    """fairseq's task of the corpus in the folder ``data``, in the languages of its files.
 
     Raises:
-        OptionError: the folder or the languages do not fit
+        OptionError: it is no such folder
     """
     from fairseq.data.data_utils import infer_language_pair
     from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
     if not os.path.isdir(data):
         raise OptionError(f"{data}: is not a folder; give one that fairseq-preprocess wrote")
-    if not source and not target:
-        source, target = infer_language_pair(data)
+    source, target = infer_language_pair(data)
     if not source or not target:
-        raise OptionError(f"{data}: name both languages, --source-lang and --target-lang")
+        raise OptionError(f"{data}: is no data of two languages; give a folder that fairseq-preprocess wrote")
     config = TranslationConfig(data=data, source_lang=source, target_lang=target, dataset_impl=None)
     # fields that hydra would fill in
     config.train_subset, config.required_seq_len_multiple = "train", 1
@@ -65,24 +64,12 @@ def translation_task(data: str, source: Optional[str], target: Optional[str]) ->
 
 
 def read_training_pairs(task: Any, data: str) -> TrainingPairs:
-    """The training split of a fairseq translation task.
-
-    Raises ``OptionError`` if the folder ``data`` has none, or one without words or without a target side.
-    """
-    try:
-        task.load_dataset("train")
-    except FileNotFoundError:
-        raise OptionError(
-            f"{data}: has no training split; binarise it with fairseq-preprocess --trainpref, or name the languages"
-        ) from None
-    dataset = task.dataset("train")
-    if getattr(dataset, "tgt", None) is None:
-        raise OptionError(f"{data}: the training split has no target side")
-    parts = [
-        _words_and_pairs(dataset.src, task.source_dictionary, f"{data}: the training split has no words of the source"),
-        _words_and_pairs(dataset.tgt, task.target_dictionary, f"{data}: the training split has no words of the target"),
-    ]
-    return TrainingPairs(*parts[0], *parts[1], len(dataset.src))
+    """The training split of a fairseq translation task; raises ``OptionError`` as :func:`read_target_words` does."""
+    where = f"{data}: its training split"
+    dataset = _split_of(task, "train", where)
+    source = _words_and_pairs(dataset.src, task.source_dictionary, f"{where} has no words of the source")
+    target = _words_and_pairs(dataset.tgt, task.target_dictionary, f"{where} has no words of the target")
+    return TrainingPairs(*source, *target, len(dataset.src))
 
 
 def read_target_words(task: Any, data: str, split: str) -> np.ndarray:
@@ -90,24 +77,27 @@ def read_target_words(task: Any, data: str, split: str) -> np.ndarray:
 
     Raises ``OptionError``, which names ``--start-split``, if the folder ``data`` has no such split, or no words in it.
     """
+    where = f"--start-split {split}: that split of {data}"
+    dataset = _split_of(task, split, where)
+    return _words_and_pairs(dataset.tgt, task.target_dictionary, f"{where} has no words of the target")[0]
+
+
+def _split_of(task: Any, split: str, where: str) -> Any:
     try:
         task.load_dataset(split)
     except FileNotFoundError:
-        raise OptionError(f"--start-split {split}: {data} has no such split; leave it out, or binarise it") from None
+        raise OptionError(f"{where} is not there; binarise it with fairseq-preprocess") from None
     dataset = task.dataset(split)
     if getattr(dataset, "tgt", None) is None:
-        raise OptionError(f"--start-split {split}: that split of {data} has no target side")
-    message = f"--start-split {split}: that split of {data} has no words of the target"
-    return _words_and_pairs(dataset.tgt, task.target_dictionary, message, split)[0]
+        raise OptionError(f"{where} has no target side")
+    return dataset
 
 
-def _words_and_pairs(
-    sentences: Any, dictionary: Any, message: str, split: str = "training"
-) -> Tuple[np.ndarray, np.ndarray]:
+def _words_and_pairs(sentences: Any, dictionary: Any, message: str) -> Tuple[np.ndarray, np.ndarray]:
     """The ordinary words of one side, and the numbers of their sentence pairs."""
     ordinary = ordinary_words(dictionary)
     parts: List[np.ndarray] = []
-    for number in tqdm(range(len(sentences)), desc=f"{split} split", unit=" sentences", disable=None, leave=False):
+    for number in tqdm(range(len(sentences)), desc="words", unit=" sentences", disable=None, leave=False):
         words = np.asarray(sentences[number])
         parts.append(words[ordinary[words]].astype(np.int32))
     lengths = np.array([len(part) for part in parts], dtype=np.int64)
@@ -209,7 +199,7 @@ def find_vectors(args: Any, task: Any, pairs: TrainingPairs) -> Vectors:
     dictionaries = (task.source_dictionary, task.target_dictionary)
     if not args.embeddings:
         sizes = (len(dictionaries[0]), len(dictionaries[1]))
-        made = vectors_of_pairs(pairs, sizes, args.embedding_dim, args.min_count, args.seed)
+        made = vectors_of_pairs(pairs, sizes, min_count=args.min_count, seed=args.seed)
         return Vectors(*made, "training pairs")
     if len(args.embeddings) > 2:
         raise OptionError(f"--embeddings: {len(args.embeddings)} files are given; must be one, or one a language")

@@ -30,7 +30,7 @@ The paper leaves some details open. The choices here are:
 With a threshold above 0 every hop has a positive reward, so hopping is always better than stopping. The hop cost C (an
 extension; 0 by default) is subtracted from the reward of every hop. Between the threshold and 1 it gives the agent a
 choice: it stops before words that are not worth their cost, unless better ones follow. A start word has one path, and
-dynamic programming finds the exact best values on it (:mod:`.hops`), beside which the command prints the agent's.
+dynamic programming finds the exact best values on it (:mod:`.q_learning`), beside which the command prints the agent's.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ from __future__ import annotations
 import argparse
 import logging
 import math
-from dataclasses import dataclass
-from typing import Any, Dict, List, Tuple
+from typing import Any, Tuple
 
 import numpy as np
 import torch
@@ -54,8 +53,16 @@ from fairseq_attn_plugin.analysis.voting.embeddings import (
     read_training_pairs,
     translation_task,
 )
-from fairseq_attn_plugin.analysis.voting.hops import Paths, best_values, nearest, paths
-from fairseq_attn_plugin.analysis.voting.q_learning import Settings, States, greedy_hops, learn
+from fairseq_attn_plugin.analysis.voting.q_learning import (
+    Paths,
+    Settings,
+    States,
+    best_values,
+    greedy_hops,
+    learn,
+    nearest,
+    paths,
+)
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
@@ -111,75 +118,38 @@ def world(
     return path, States.of(path, target, source)
 
 
-def hop_table(path: Paths, hops: Tensor, source: Any, target: Any) -> Dict[str, List[str]]:
-    """{target word: the source words that the agent visits from it, in the order of the hops}; words without hops are
-    left out.
+def describe_rewards(path: Paths, hops: Tensor, frequencies: Tensor, hop_cost: float) -> str:
+    """The mean reward of an episode, the best one by dynamic programming, and how often the agent stops as it does.
 
     Args:
         path: of every word of the target vocabulary
         hops: ``[Vt]``, the number of hops that the agent makes
-        source: fairseq dictionary
-        target: fairseq dictionary
+        frequencies: ``[Vt]``, the weights of the words
+        hop_cost: of a hop
     """
-    result = {}
-    for start, count in enumerate(hops.tolist()):
-        if count:
-            result[target[start]] = [source[word] for word in path.words[start, :count].tolist()]
-    return result
-
-
-@dataclass(frozen=True)
-class Rewards:
-    """Mean rewards of an episode, and how often the agent stops where the best policy stops."""
-
-    earned: float
-    best: float
-    agreeing: int  # start words
-    possible: int  # start words that a hop can leave
-
-
-def rewards(path: Paths, hops: Tensor, frequencies: Tensor, hop_cost: float) -> Rewards:
-    """The agent's rewards, and the best possible ones by dynamic programming; ``frequencies`` [Vt] weigh the words."""
     possible = path.words[:, 0].ge(0)
     weights = frequencies.double() * possible
     weights /= weights.sum()
     made = torch.arange(path.words.size(1)) < hops.unsqueeze(1)
-    earned = ((path.cosines - hop_cost) * made).sum(1)
+    earned = (weights * ((path.cosines - hop_cost) * made).sum(1)).sum()
     values = best_values(path, hop_cost)
-    # the best policy stops before the first hop that is not worth its cost
-    ideal = values.gt(0).int().cumprod(1).sum(1)
-    agree = hops.eq(ideal)[possible]
     best = (weights * values[:, 0].clamp(min=0)).sum()
-    return Rewards(float((weights * earned).sum()), float(best), int(agree.sum()), len(agree))
-
-
-def _report(words: Dict[str, List[str]], hops: Tensor, frequencies: Tensor, vocabulary: int) -> str:
-    """The size of the table ``words``; the other arguments are those of :func:`rewards`, and the vocabulary's size."""
-    different = len({word for row in words.values() for word in row})
-    share = float((frequencies * hops.gt(0)).sum() / frequencies.sum())
+    # the best policy stops before the first hop that is not worth its cost
+    agree = hops.eq(values.gt(0).int().cumprod(1).sum(1))[possible]
     return (
-        f"{len(words)} of {vocabulary} target words ({share:.1%} of the running text) name "
-        f"{sum(map(len, words.values()))} source words, {different} different ones"
+        f"agent: mean reward of an episode {earned:.4f}, the best possible {best:.4f}; it stops where the best policy "
+        f"does for {int(agree.sum())} of {len(agree)} words"
     )
 
 
 def add_agent_options(parser: Any) -> None:
     """Adds the options that :func:`write_table` reads beside ``--agent``."""
-    parser.add_argument("--source-lang", metavar="LANG", help="source language (default: from the names of the files)")
-    parser.add_argument("--target-lang", metavar="LANG", help="target language (default: from the names of the files)")
     parser.add_argument(
         "--embeddings",
         nargs="+",
         metavar="FILE",
         help="word2vec or fastText text file with the words of both languages, or one for each, in one space, such as "
         "those of MUSE (default: vectors made from the training pairs)",
-    )
-    parser.add_argument(
-        "--embedding-dim",
-        type=int,
-        default=100,
-        metavar="N",
-        help="width of embeddings made from the pairs (default: 100)",
     )
     parser.add_argument(
         "--min-count",
@@ -221,12 +191,9 @@ def write_table(args: argparse.Namespace) -> None:
     _check(args)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
 
-    task = translation_task(args.data, args.source_lang, args.target_lang)
-    pairs, source_words, target_words = (
-        read_training_pairs(task, args.data),
-        task.source_dictionary,
-        task.target_dictionary,
-    )
+    task = translation_task(args.data)
+    source_words, target_words = task.source_dictionary, task.target_dictionary
+    pairs = read_training_pairs(task, args.data)
     vectors = find_vectors(args, task, pairs)
     print(f"embeddings: {vectors.origin}, {vectors.source.shape[1]} wide")
     print(f"  {task.cfg.source_lang}: {coverage(vectors.source, source_words, pairs.source_words)}")
@@ -241,7 +208,11 @@ def write_table(args: argparse.Namespace) -> None:
     settings = Settings(args.hop_cost, updates=args.updates, seed=args.seed)
     hops = greedy_hops(learn(path, states, frequencies, settings), path, states)
 
-    words = hop_table(path, hops, source_words, target_words)
+    words = {
+        target_words[start]: [source_words[word] for word in path.words[start, :count].tolist()]
+        for start, count in enumerate(hops.tolist())
+        if count
+    }
     content = {
         "format": FORMAT,
         "source_vocabulary": describe_vocabulary(source_words),
@@ -255,12 +226,13 @@ def write_table(args: argparse.Namespace) -> None:
         "words": words,
     }
     write_json("--agent", args.agent, content)
-    found = rewards(path, hops, frequencies, args.hop_cost)
+    print(describe_rewards(path, hops, frequencies, args.hop_cost))
+    share = float((frequencies * hops.gt(0)).sum() / frequencies.sum())
     print(
-        f"agent: mean reward of an episode {found.earned:.4f}, the best possible {found.best:.4f}; it stops where the "
-        f"best policy does for {found.agreeing} of {found.possible} words"
+        f"{args.agent}: {len(words)} of {int(ordinary_words(target_words).sum())} target words ({share:.1%} of the "
+        f"running text) name {sum(map(len, words.values()))} source words, "
+        f"{len({word for row in words.values() for word in row})} different ones"
     )
-    print(f"{args.agent}: {_report(words, hops, frequencies, int(ordinary_words(target_words).sum()))}")
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -270,4 +242,4 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--hop-cost {args.hop_cost:g}: must be 0 or more")
     if not 0 <= args.seed < 2**32:
         raise OptionError(f"--seed {args.seed}: must be from 0 to {2**32 - 1}")
-    at_least(args, horizon=1, updates=1, embedding_dim=1, min_count=1)
+    at_least(args, horizon=1, updates=1, min_count=1)

@@ -14,14 +14,13 @@ import numpy as np
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.pages import frame
-from fairseq_attn_plugin.analysis.records.files import Records, open_systems
-from fairseq_attn_plugin.analysis.records.pairing import UNKNOWN, check_same
-from fairseq_attn_plugin.analysis.records.record import Header, Record
-from fairseq_attn_plugin.analysis.records.shown import shown_units
+from fairseq_attn_plugin.analysis.records.files import Records, check_same, open_systems
+from fairseq_attn_plugin.analysis.records.record import Header, Record, shown_units
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.escapes import as_typed
 from fairseq_attn_plugin.text.subwords import spell, words_of
+from fairseq_attn_plugin.text.unknown_words import UNKNOWN
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
 FIRST = 1000  # sentences on a page by default: such a page opens at once

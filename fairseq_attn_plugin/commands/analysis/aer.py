@@ -36,8 +36,7 @@ def run(args: argparse.Namespace) -> None:
     args.systems = with_attention(args.systems)
     files = [label_and_path(text)[1] for text in args.systems]
     check_output("--json", args.json, [args.gold, *files])
-    systems, corpus = load_alignments(args.systems, linking)
-    lengths = corpus.lengths if corpus is not None else None
+    systems, lengths = load_alignments(args.systems, linking)
     gold = read_gold(args.gold, args.one_based, lengths, len(systems[0].links))
     if not gold or not systems[0].links:
         raise OptionError(f"{args.gold if not gold else systems[0].path}: has no sentence")

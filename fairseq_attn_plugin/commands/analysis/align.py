@@ -8,15 +8,11 @@
     fairseq-attn align train.words --convert --source train.bpe.de --target train.bpe.en --out train.bpe.align
 
 FILE is a file of ``fairseq-attn extract``, a model folder, a checkpoint, or with ``--path`` the data folder of a model.
-``attention`` and ``shift`` need records only; the other methods need the model, or records that have their matrices.
-
 The output is in Pharaoh format: a line ``i-j i-j ...`` for each sentence of the corpus, where i is a source word and j
-a target word, counted from 0. A sentence that the records lack has an empty line. With ``--reverse``, the links of a
-model of the opposite direction are joined to those of FILE. ``fairseq-attn aer`` measures them.
+a target word, counted from 0. A sentence that the records lack has an empty line.
 
 Two uses are for supervised attention. ``--into-data`` puts links of subwords into DATA, for ``fairseq-train
---load-alignments``: the model forces the references, and a target subword has no link if its weight is greatest on the
-end of the source. ``--convert`` turns links of words, from any tool that writes i-j, into links of subwords, for
+--load-alignments``. ``--convert`` turns links of words, from any tool that writes i-j, into links of subwords, for
 ``fairseq-preprocess --align-suffix``.
 """
 
@@ -29,7 +25,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, FrozenSet, List, Optional
 
 from fairseq_attn_plugin.analysis.alignment.linking import (
+    DEFAULT_SYMMETRIZATION,
     METHODS,
+    SYMMETRIZATIONS,
     add_linking_options,
     align,
     align_both,
@@ -38,7 +36,6 @@ from fairseq_attn_plugin.analysis.alignment.linking import (
 )
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, format_alignment
 from fairseq_attn_plugin.analysis.alignment.subword_links import add_conversion_options, convert
-from fairseq_attn_plugin.analysis.alignment.symmetrize import DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint, with_attention
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.records.files import Records, is_records, open_systems
@@ -118,7 +115,7 @@ def run(args: argparse.Namespace) -> None:
             f"--path {args.path}: links no word of {records.header.split}: its attention is greatest on the end of "
             "every source; train the teacher longer, or use another one"
         )
-    from fairseq_attn_plugin.analysis.inference.teacher_alignments import binarize
+    from fairseq_attn_plugin.analysis.alignment.subword_links import binarize
 
     with TemporaryDirectory() as folder:
         out = args.out or f"{folder}/{os.path.basename(prefix)}"

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from fairseq_attn_plugin.analysis.folders import first_folder, with_translations
-from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, as_html, compare
+from fairseq_attn_plugin.analysis.folders import add_sentence_options, first_folder, sentence_numbers, with_translations
+from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, add_comparison, as_html, compare
 from fairseq_attn_plugin.analysis.outputs.reading import (
     check_lengths,
     check_tokenisation,
@@ -20,11 +19,9 @@ from fairseq_attn_plugin.analysis.outputs.reading import (
     read_reference,
     read_systems,
 )
-from fairseq_attn_plugin.analysis.outputs.segment_scores import read_segment_scores, scores_of
+from fairseq_attn_plugin.analysis.pages.document import Document
+from fairseq_attn_plugin.analysis.pages.frame import check_page
 from fairseq_attn_plugin.analysis.records.files import label_and_path
-from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
-from fairseq_attn_plugin.analysis.report.document import Document
-from fairseq_attn_plugin.analysis.report.words import add_comparison
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
@@ -43,18 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", metavar="FILE", help="reference translations (default: those of a model folder)")
     parser.add_argument("--source", metavar="FILE", help="source sentences")
     parser.add_argument("--sort", choices=SORTS, default="order", help="which sentences come first (default: order)")
-    parser.add_argument(
-        "--metric",
-        default="bleu",
-        help=f"the score to sort by: {', '.join(METRICS)}, or the METRIC of --scores (default: bleu)",
-    )
-    parser.add_argument(
-        "--scores",
-        action="append",
-        default=[],
-        metavar="METRIC=FILE",
-        help="scores of the sentences by another program, as in COMET=comet.json; may be repeated",
-    )
+    parser.add_argument("--metric", choices=METRICS, default="bleu", help="the score to sort by (default: bleu)")
     add_sentence_options(parser, f"{FIRST_PRINTED}, in a file {FIRST_WRITTEN}")
     parser.add_argument(
         "--tokenize",
@@ -68,12 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
     at_least(args, first=0)
-    if args.out and Path(args.out).suffix.lower() not in (".html", ".htm"):
-        raise OptionError(f"--out {args.out}: must end in .html")
-    given = [read_segment_scores(text) for text in args.scores]
-    metrics = [*METRICS, *(one.metric for one in given)]
-    if args.metric not in metrics:
-        raise OptionError(f"--metric {args.metric}: must be one of {', '.join(metrics)}")
+    if args.out:
+        check_page("--out", args.out)
     model = first_folder(args.outputs)
     if args.reference is None and model is None:
         raise OptionError("--reference: is missing; give the reference translations")
@@ -92,9 +74,7 @@ def run(args: argparse.Namespace) -> None:
         check_lengths({f"--source {args.source}": source, **named})
     check_lengths(named)
     check_tokenisation(named)
-    files = dict(zip(systems, (label_and_path(text)[1] for text in args.outputs)))
-    imported = {one.metric: scores_of(one, files, len(reference)) for one in given}
-    comparison = compare(systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize, imported)
+    comparison = compare(systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize)
     if not args.out:
         document = Document("Outputs compared")
         add_comparison(document, comparison)

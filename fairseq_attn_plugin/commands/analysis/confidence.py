@@ -1,16 +1,12 @@
 """Measures how sure the attention of a model looks, and how far that tells the quality of its translations.
 
-    fairseq-attn confidence soft.seed1=soft1.jsonl soft.seed2=soft2.jsonl --reference test.en --scores measures.tsv
-
-The measures of each sentence are coverage and entropies of its attention (Rikters and Fishel 2017) and, to compare
-with, the model's own mean log probability and minus the length of the source. With references, which records of beam
-search have themselves, the table has the correlation of each measure with sentence chrF and its 95 % interval.
-
-    fairseq-attn extract data --path back.pt --source-text mono.en --bpe-codes codes --beam 5 --out back.jsonl
+    fairseq-attn confidence soft.seed1=soft1.jsonl soft.seed2=soft2.jsonl --reference test.en
     fairseq-attn confidence back.jsonl --keep 0.7 --out back.best
 
---keep and --threshold keep the sentence pairs whose attention looks sure, of a corpus or of back-translations: they
-write back.best.en, back.best.de and the numbers of the kept sentences, counted from 0, to back.best.lines.
+The measures of each sentence are coverage and entropies of its attention (Rikters and Fishel 2017) and, to compare
+with, the model's own mean log probability and minus the length of the source. With references the table has the
+correlation of each measure with sentence chrF. ``--keep`` and ``--threshold`` write the sentence pairs whose attention
+looks sure, and their numbers, counted from 0.
 """
 
 from __future__ import annotations
@@ -23,16 +19,15 @@ from typing import Any, Dict, List, Optional
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
-from fairseq_attn_plugin.analysis.outputs.correlation import Correlation, correlate, sentence_chrf
-from fairseq_attn_plugin.analysis.outputs.filtering import Rule, filter_records
+from fairseq_attn_plugin.analysis.outputs.confidence import Correlation, correlate, filter_records, sentence_chrf
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_reference
-from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+from fairseq_attn_plugin.analysis.pages.document import markdown_table
 from fairseq_attn_plugin.analysis.records.confidence import measures_of
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least, flag
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_output, whole_text, write_json
+from fairseq_attn_plugin.writing import check_output, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,9 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--samples", type=int, default=1000, help="samples of the bootstrap (default: 1000)")
     parser.add_argument("--seed", type=int, default=12345, help="random seed of the bootstrap (default: 12345)")
     parser.add_argument("--json", metavar="FILE", help="also write all figures to FILE")
-    parser.add_argument("--scores", metavar="FILE", help="table with tabs to write: the measures of each sentence")
     parser.add_argument("--weights", metavar="NAME", help="matrix to use (default: attention)")
-    parser.add_argument("--end", action="store_true", help="count the ends of sentences as subwords")
     keep = parser.add_argument_group("sentence pairs to keep", "instead of the table, for one FILE")
     which = keep.add_mutually_exclusive_group()
     which.add_argument("--keep", type=float, metavar="SHARE", help="keep the best sentences, a share of all")
@@ -61,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     keeps = args.keep is not None or args.threshold is not None
-    for name in ("reference", "json", "scores") if keeps else ("out", "by", "source_text", "target_text"):
+    for name in ("reference", "json") if keeps else ("out", "by", "source_text", "target_text"):
         if getattr(args, name) is not None:
             rule = "excludes --keep and --threshold; leave one out" if keeps else "needs --keep SHARE or --threshold X"
             raise OptionError(f"{flag(name)} {getattr(args, name)}: {rule}")
@@ -70,8 +63,7 @@ def run(args: argparse.Namespace) -> None:
     at_least(args, samples=2, seed=0)
     systems = open_systems(with_attention(args.files, BEAM))
     paths = [*(system.path for system in systems), args.reference]
-    for option in ("json", "scores"):
-        check_output(f"--{option}", getattr(args, option), paths)
+    check_output("--json", args.json, paths)
     references = None if args.reference is None else read_reference(args.reference)
     if references is not None:
         sizes = {str(system.path): [""] * system.header.sentences for system in systems}
@@ -79,10 +71,8 @@ def run(args: argparse.Namespace) -> None:
     rows: List[List[str]] = []
     results: Dict[str, Any] = {}
     correlated = False
-    sentences = []
     for system in systems:
         measures, ids, quality = _measure(system, references, args)
-        sentences.append((system.label, ids, measures))
         if quality is None:
             means = {name: {"mean": sum(values) / max(len(values), 1)} for name, values in measures.items()}
             rows.extend([system.label, name, f"{one['mean']:.3f}", "", "", "", ""] for name, one in means.items())
@@ -97,10 +87,7 @@ def run(args: argparse.Namespace) -> None:
         }
         rows.extend(_row(system.label, name, one, chrf) for name, one in found.items())
     if args.json:
-        options = {"end": args.end, "samples": args.samples, "seed": args.seed}
-        write_json("--json", args.json, {**options, "systems": _finite(results)})
-    if args.scores:
-        _write_scores(args.scores, sentences)
+        write_json("--json", args.json, {"samples": args.samples, "seed": args.seed, "systems": _finite(results)})
     headers = ["system", "measure", "mean", "Spearman", "Kendall", "given score", "chrF of the better half"]
     print(markdown_table(headers, rows, "llrrrrr"))
     if correlated:
@@ -128,12 +115,11 @@ def _keep(args: argparse.Namespace) -> None:
         )
     for name in (*languages, "lines"):
         check_output("--out", f"{args.out}.{name}", [records.path, args.source_text, args.target_text])
-    rule = Rule(args.by or "confidence", args.threshold, args.keep, args.weights, args.end)
-    done = filter_records(records, rule, args.out, args.source_text, args.target_text)
+    done = filter_records(records, args)
     missing = done.corpus - done.read
     print(
         f"{args.out}: {done.kept} of {counted(done.read, 'sentence pair')}"
-        + (f", {rule.by} of at least {done.least:.4f}" if done.kept else "")
+        + (f", {args.by or 'confidence'} of at least {done.least:.4f}" if done.kept else "")
         + (f"; {done.empty} have no words on one side and are not kept" if done.empty else "")
         + (f"; the records lack {missing} others of the corpus" if missing else "")
     )
@@ -154,7 +140,7 @@ def _measure(system: Records, references: Optional[List[str]], args: argparse.Na
     wanted: List[str] = []
     weights = system.weights_name(args.weights)
     for record in tqdm(system, system.label, system.header.sentences, unit=" sentences", disable=None):
-        values = measures_of(record, weights, args.end)
+        values = measures_of(record, weights)
         if ids and set(values) != set(measures):
             raise OptionError(f"{system.path}: only some of its sentences have probabilities, not sentence {record.id}")
         for name, value in values.items():
@@ -179,13 +165,3 @@ def _row(label: str, name: str, one: Correlation, chrf: float) -> List[str]:
     coefficients = [shown(one.spearman, one.spearman_interval), shown(one.kendall, one.kendall_interval)]
     given = "" if one.given_score is None else f"{one.given_score:.3f}"
     return [label, name, f"{one.mean:.3f}", *coefficients, given, f"{one.best_half:.2f} / {chrf:.2f}"]
-
-
-def _write_scores(path: str, sentences: List[Any]) -> None:
-    with whole_text(path, f"--scores {path}: cannot be written") as stream:
-        names = list(dict.fromkeys(name for _, _, measures in sentences for name in measures))
-        stream.write("\t".join(["system", "sentence", *names]) + "\n")
-        for label, ids, measures in sentences:
-            for place, number in enumerate(ids):
-                values = [f"{measures[name][place]:.5f}" if name in measures else "" for name in names]
-                stream.write("\t".join([label, str(number), *values]) + "\n")

@@ -4,14 +4,9 @@
     fairseq-attn election DATA --agent words.json [--embeddings FILE]
 
 The reference translations of a split are forced, and every target word votes for the words of its source sentence by
-the teacher's attention. For each rule of window size, such as k = floor(log_2 p), the command prints the satisfaction
-of the voters with the words within k of their centre, by the k-Borda, SNTV and Bloc rules. It then prints the rule that
-it recommends, and the Gaussian that fits the votes. :mod:`fairseq_attn_plugin.analysis.voting.ballots` defines these
-terms. ``--out`` is the input of ``--gaussian-election``; :mod:`fairseq_attn_plugin.analysis.voting.election` lists its
-fields.
-
-The centre of target word t is t / rho, where rho is the number of target words per source word, measured on the
-training data. Words are the tokens of the data: subwords, if the data have them.
+the teacher's attention. :mod:`fairseq_attn_plugin.analysis.voting.ballots` defines rules, centres and satisfaction.
+``--out`` is the input of ``--gaussian-election``; :mod:`fairseq_attn_plugin.analysis.voting.election` lists its fields.
+Words are the tokens of the data: subwords, if the data have them.
 
 With ``--agent`` no vote is held. An agent learns by Q-learning which source words belong to a target word, and the
 table is written for ``--election-table``: :mod:`fairseq_attn_plugin.analysis.voting.word_table`.
@@ -26,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
-from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
+from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing, grouped_bars
 from fairseq_attn_plugin.analysis.inference.loading import load_from_options
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.voting.ballots import Tally, discretized

@@ -9,10 +9,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
-from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
+from fairseq_attn_plugin.analysis.folders import BEAM, add_sentence_options, sentence_numbers, with_attention
+from fairseq_attn_plugin.analysis.pages.frame import check_page
 from fairseq_attn_plugin.analysis.web.explore import FIRST, explore
-from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output
@@ -27,8 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    if Path(args.out).suffix.lower() not in (".html", ".htm"):
-        raise OptionError(f"--out {args.out}: must end in .html")
+    check_page("--out", args.out)
     check_output("--out", args.out, ())
     at_least(args, first=0)
     numbers = sentence_numbers(args.sentences)

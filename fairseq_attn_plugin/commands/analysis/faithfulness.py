@@ -19,8 +19,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
-from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
+from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing, grouped_bars
 from fairseq_attn_plugin.analysis.inference.attention_file import default_name
 from fairseq_attn_plugin.analysis.inference.attributions import ERASURES, METHODS
 from fairseq_attn_plugin.analysis.inference.classification import load_classifier, split_samples
@@ -29,7 +28,7 @@ from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring
 from fairseq_attn_plugin.analysis.inference.loading import load_from_options
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
-from fairseq_attn_plugin.analysis.outputs.tables import plain_table
+from fairseq_attn_plugin.analysis.pages.document import plain_table
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted

@@ -15,10 +15,16 @@ from typing import Collection, Dict
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.outputs import reading as outputs
-from fairseq_attn_plugin.analysis.outputs.frequency import REFERENCE, TRAINING, analyse, count_training, to_json
+from fairseq_attn_plugin.analysis.outputs.frequency import (
+    REFERENCE,
+    TRAINING,
+    add_frequencies,
+    analyse,
+    count_training,
+    to_json,
+)
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import label_and_path
-from fairseq_attn_plugin.analysis.report.document import Document
-from fairseq_attn_plugin.analysis.report.words import add_frequencies
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import check_output, make_folder, whole_text, write_json
 

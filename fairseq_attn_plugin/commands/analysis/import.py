@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from fairseq_attn_plugin.analysis.importing.conversion import Description, import_file
-from fairseq_attn_plugin.analysis.importing.formats import FORMATS, Files
-from fairseq_attn_plugin.analysis.importing.marks import MARKS
+from fairseq_attn_plugin.analysis.importing.conversion import MARKS, import_file
+from fairseq_attn_plugin.analysis.importing.formats import FORMATS
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output
@@ -47,9 +46,6 @@ def run(args: argparse.Namespace) -> None:
     for option, path in given.items():
         if path is not None and os.path.exists(path) and not os.path.isfile(path):
             raise OptionError(f"{option}{path}: must be a regular file, since it is read twice")
-    about = Description(args.name, args.source_lang, args.target_lang, args.subwords, args.forced)
-    files = Files(args.file, args.source_text, args.target_text)
-    found = import_file(args.format, files, args.out, about)
-    kind = found.header.subwords
-    words = "words without subwords" if kind == "none" else f"subwords of {kind}"
-    print(f"{args.out}: attention of {found.header.name} for {counted(found.sentences, 'sentence')}, {words}")
+    header = import_file(args)
+    words = "words without subwords" if header.subwords == "none" else f"subwords of {header.subwords}"
+    print(f"{args.out}: attention of {header.name} for {counted(header.sentences, 'sentence')}, {words}")

@@ -3,11 +3,10 @@
     fairseq-attn lagging mocha.jsonl monotonic.jsonl soft.jsonl
     fairseq-attn lagging mocha.jsonl --out reads.txt
 
-A source word counts as read when it, or a word after it, has had weight. This is what --attention monotonic and mocha
-need to read; ordinary attention has weight on all words from the first one on, unless --threshold leaves small weights
-out. AL: Ma et al. 2019, in words behind a writer who keeps pace; AP: the mean share of the source that is read (Cho and
-Esipova 2016). The encodings of a bidirectional encoder need the whole source: only with a unidirectional one
-(--arch attn_lstm) and --decoder-zero-init the words that are read are all that the translation has seen.
+A source word counts as read when it, or a word after it, has had weight. AL: Ma et al. 2019, in words behind a writer
+who keeps pace; AP: the mean share of the source that is read (Cho and Esipova 2016). The encodings of a bidirectional
+encoder need the whole source: only with a unidirectional one (--arch attn_lstm) and --decoder-zero-init the words that
+are read are all that the translation has seen.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import sys
 
 from fairseq_attn_plugin.analysis.alignment.lagging import lagging_of
 from fairseq_attn_plugin.analysis.folders import with_attention
-from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+from fairseq_attn_plugin.analysis.pages.document import markdown_table
 from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted

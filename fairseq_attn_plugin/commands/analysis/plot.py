@@ -22,9 +22,8 @@ from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import END, FIRST, Length, choose_sentences, panels_of, weights_of
-from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
+from fairseq_attn_plugin.analysis.folders import BEAM, add_sentence_options, sentence_numbers, with_attention
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
-from fairseq_attn_plugin.analysis.records.selection import add_sentence_options, sentence_numbers
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.writing import make_folder
@@ -61,7 +60,7 @@ def _length(text: Optional[str]) -> Optional[Length]:
     match = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
     if match is None or int(match[1]) > int(match[2]):
         raise OptionError(f"--words {text}: must be a range of lengths such as 6-12")
-    return Length(int(match[1]), int(match[2]))
+    return int(match[1]), int(match[2])
 
 
 def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:

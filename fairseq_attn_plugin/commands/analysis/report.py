@@ -7,10 +7,9 @@ MODEL is a model folder of ``fairseq-attn train``, or a folder of several, which
 is FOLDER, or a folder anywhere below it, that contains ``checkpoint_best.pt`` (or ``checkpoint_last.pt``), directly or
 in its ``checkpoints``; its name is its path below FOLDER. Trainings that differ in the seed only are one system.
 
-The command extracts attention into ``REPORT/attention``, once with the reference forced and once for the translations
-of the beam. It keeps files that are already there, so an interrupted or changed report continues quickly. A system that
-cannot be read is named in the report, and the others are reported. The translations are the text files in
-``REPORT/outputs``, a line for each sentence, with ``REPORT/source.txt`` and ``REPORT/reference.txt``.
+The command extracts attention into ``REPORT/attention`` and keeps files that are already there, so an interrupted or
+changed report continues quickly. A system that cannot be read is named in the report, and the others are reported. The
+translations are the text files in ``REPORT/outputs``, a line for each sentence.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import sys
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.alignment.links import add_gold_options
-from fairseq_attn_plugin.analysis.inference.user_dir import add_user_dir_option
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.report.building import write_report
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
@@ -49,13 +48,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--tokenize",
         help="sacrebleu's tokenizer for BLEU (default: none; for model folders 13a or that of their language)",
-    )
-    add(
-        "--scores",
-        action="append",
-        default=[],
-        metavar="METRIC=FILE",
-        help="scores by another program of the sentences in REPORT/outputs, as in COMET=comet.json; may be repeated",
     )
     add("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir_option(parser)

@@ -1,7 +1,5 @@
 """Average lagging: against its definition, at its ends, and as a command over records."""
 
-import argparse
-
 import numpy as np
 import oracles_monotonic
 import pytest
@@ -9,7 +7,6 @@ from records_for_tests import record, write_records
 
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.alignment.lagging import average_lagging, average_proportion, source_words_read
-from fairseq_attn_plugin.commands.analysis import lagging
 from fairseq_attn_plugin.errors import OptionError
 
 
@@ -66,7 +63,5 @@ def test_the_command(hard, tmp_path, capsys):
     ],
 )
 def test_wrong_options_are_one_line(options, message, hard):
-    parser = argparse.ArgumentParser()
-    lagging.configure(parser)
     with pytest.raises(OptionError, match=message):
-        lagging.run(parser.parse_args([str(hard), *options]))
+        cli.main(["lagging", str(hard), *options])

@@ -3,8 +3,8 @@
 import pytest
 from fairseq.utils import parse_alignment as fairseq_links
 
-from fairseq_attn_plugin.analysis.alignment.subword_links import convert_file, to_subwords
-from fairseq_attn_plugin.analysis.alignment.symmetrize import SYMMETRIZATIONS, symmetrize
+from fairseq_attn_plugin.analysis.alignment.linking import SYMMETRIZATIONS, symmetrize
+from fairseq_attn_plugin.analysis.alignment.subword_links import convert_file
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import words_of
@@ -32,27 +32,6 @@ def test_words_of():
     assert [words_of([], kind) for kind in ("bpe", "sentencepiece", "none")] == [[], [], []]
 
 
-def test_all_pieces_of_linked_words_are_linked():
-    assert to_subwords([(1, 0), (0, 1), (0, 1)], [0, 1, 1], [0, 0, 1]) == [(0, 2), (1, 0), (1, 1), (2, 0), (2, 1)]
-    assert to_subwords([], [0], []) == []
-
-
-@pytest.mark.parametrize(
-    "links, message",
-    [
-        ([(3, 0)], "link 3-0: the source has 2 words, counted from 0$"),
-        ([(0, 0), (1, 3)], "link 1-3: the target has 3 words"),
-        (
-            [(2, 1), (0, 0)],
-            "link 2-1: the source has 2 words, .*; all links of the line fit if they are j-i",
-        ),
-    ],
-)
-def test_words_that_are_not_there(links, message):
-    with pytest.raises(ValueError, match=message):
-        to_subwords(links, [0, 1, 1, 1], [0, 1, 2])
-
-
 def test_file(corpus):
     counts = convert_file(*corpus)
     out = corpus[3].read_text()
@@ -62,40 +41,24 @@ def test_file(corpus):
     assert fairseq_links(out.splitlines()[3]).tolist() == [0, 0, 1, 1, 2, 1]
 
 
-def test_sentencepiece(tmp_path):
-    (tmp_path / "source").write_text("\u2581das selbe \u2581haus\n", encoding="utf-8")
-    (tmp_path / "target").write_text("\u2581same \u2581ho use\n", encoding="utf-8")
-    (tmp_path / "words").write_text("0-0 1-1\n")
-    paths = [tmp_path / name for name in ("words", "source", "target", "out")]
-    convert_file(*paths, subwords="sentencepiece")
-    assert paths[3].read_text() == "0-0 1-0 2-1 2-2\n"
-
-
 @pytest.mark.parametrize(
     "words, message",
     [
         ("0-0\n0-0\n", r"words: ends after line 2; .*source is longer; each line must be a sentence pair$"),
         (WORDS + "0-0\n", r"source and .*target: ends after line 4; .*words is longer"),
         ("0-0\n0-0 0:0\n\n\n", r"words, line 2: '0:0' must be a link i-j \(sure\) or ipj"),
-        ("0-0\n0-0\n0-0\n\n", r"words, line 3: link 0-0: the source has 0 words"),
         (
             "0-0 2-0\n\n\n\n",
             r"words, line 1: link 2-0: the source has 2 words, .*; all links of the line fit if they are j-i",
         ),
+        # binarised it would be empty, which fairseq cannot read
+        ("\n\n\n\n", r"words: links no word of any of its 4 sentences$"),
         ("0-3\n\n\n\n", r"words, line 1: link 0-3: the target has 3 words, counted from 0$"),
     ],
 )
 def test_faults_name_file_and_line(corpus, words, message):
     corpus[0].write_text(words)
     with pytest.raises(OptionError, match=message):
-        convert_file(*corpus)
-    assert not corpus[3].exists() and len(list(corpus[3].parent.iterdir())) == 3
-
-
-def test_a_file_without_links_is_refused(corpus):
-    """Binarised it would be empty, which fairseq cannot read."""
-    corpus[0].write_text("\n\n\n\n")
-    with pytest.raises(OptionError, match="words: links no word of any of its 4 sentences"):
         convert_file(*corpus)
     assert not corpus[3].exists() and len(list(corpus[3].parent.iterdir())) == 3
 
@@ -121,6 +84,11 @@ def test_command(corpus, capsys):
         f"{corpus[3]}: 13 links of 4 sentence pairs, 2 of them without links; only possible links left out: 1\n"
     )
     assert corpus[3].read_text() == PIECES
+    texts = "0-0 1-1\n", "\u2581das selbe \u2581haus\n", "\u2581same \u2581ho use\n"
+    for path, text in zip(corpus, texts):
+        path.write_text(text, encoding="utf-8")
+    command(*paths, "--out", corpus[3], "--subwords", "sentencepiece")
+    assert corpus[3].read_text() == "0-0 1-0 2-1 2-2\n"
 
 
 @pytest.mark.parametrize(
@@ -129,8 +97,6 @@ def test_command(corpus, capsys):
         ([], "--out is missing: name the file to write"),
         (["--out", "x", "--target="], "^--target is missing: name the target side of the corpus, in subwords$"),
         (["--out", "x", "--threshold", "0"], "^--threshold 0.0: excludes --convert; leave one out$"),
-        (["--out", "x", "--method", "loo"], "^--method loo: excludes --convert; leave one out$"),
-        (["--out", "x", "--level", "subwords"], "^--level subwords: excludes --convert; leave one out$"),
         (["--out", "x", "--into-data"], "^--into-data: excludes --convert; leave one out$"),
     ],
 )

@@ -1,14 +1,8 @@
-"""The page of classified documents, in a browser: both colour schemes, both widths, the keyboard, search, weights."""
+"""The page of classified documents, in a browser: the keyboard, search, weights."""
 
-import axe
 import browser
 import pytest
-
-from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents
-from fairseq_attn_plugin.analysis.inference.classification import Classified
-
-WORDS = "the plot is thin but its pictures are a wonder".split()
-PEAK = [0.01] * 9 + [0.91]
+from records_for_tests import draw_twelve
 
 
 @pytest.fixture(scope="module")
@@ -18,57 +12,9 @@ def pages(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Twelve documents of three sentences; the third is wrong, and names a word that no other has."""
     path = tmp_path_factory.mktemp("documents") / "page.html"
-    documents = []
-    for number in range(1, 13):
-        sentences = [WORDS, WORDS[:3] + ["dreadful"] if number == 3 else WORDS[:4], WORDS[:2] + ["x" * 90]]
-        weights = [PEAK, [0.25] * 4, [0.5, 0.3, 0.2]]
-        gold = "neg" if number == 3 else "pos"
-        shares = [0.8, 0.1, 0.1]
-        documents.append(
-            Classified(str(number), "pos", 0.9, {"pos": 0.9, "neg": 0.1}, gold, sentences, weights, shares)
-        )
-    draw_documents(documents, path)
+    draw_twelve(path)
     return path.as_uri()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_readable_in_both_schemes_and_widths(pages, made, width, scheme):
-    axe.look(pages, width, scheme)
-    pages.open(made)
-    assert not pages.scrolls_sideways() and not pages.problems() and pages.requests() == [made]
-    paper, ink = (browser.luminance(browser.rgba(text)[:3]) for text in pages.script(STYLES))
-    assert (paper > 0.8 and ink < 0.1) if scheme == "light" else (paper < 0.1 and ink > 0.7)
-    # the deepest colour is on the page: more than 8 times uniform
-    assert pages.script("return document.querySelectorAll('article .word[style=\"--shade:1.000\"]').length") == 12
-    pages.press("v")
-    for selector in (
-        "article .word",
-        "article .word small",
-        ".ramp.words b",
-        ".share small",
-        "article h2",
-        "nav a",
-        ".muted",
-    ):
-        ratios = pages.contrasts(selector)
-        assert ratios and min(ratios) >= 4.5, selector
-    assert not pages.scrolls_sideways()
-
-
-STYLES = "const one = getComputedStyle(document.body); return [one.backgroundColor, one.color];"
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_axe_finds_nothing(pages, made, width, scheme):
-    axe.look(pages, width, scheme)
-    pages.open(made)
-    assert axe.violations(pages) == []
-    pages.press("v", "j", "\ue014")
-    assert axe.violations(pages) == []
 
 
 def test_keyboard(pages, made):

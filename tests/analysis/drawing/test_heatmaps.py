@@ -1,226 +1,180 @@
-"""fairseq-attn plot: which sentences, which matrices, which rows and columns, gold links, files, mistakes."""
+"""Heatmaps: the file, its format, its labels and its boxes."""
 
-import json
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from records_for_tests import record, write_records
+from figures_for_tests import kept_figures
 
-from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
-from fairseq_attn_plugin.analysis.drawing import panels
-from fairseq_attn_plugin.analysis.drawing.panels import Length, choose_sentences, panel_of
-from fairseq_attn_plugin.analysis.records.files import open_records
-from fairseq_attn_plugin.cli import main
-from fairseq_attn_plugin.commands.analysis import plot as command
+from fairseq_attn_plugin.analysis.drawing import canvas
+from fairseq_attn_plugin.analysis.drawing.canvas import SERIES_COLOURS, save
+from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.errors import OptionError
 
-pytest.importorskip("matplotlib")
+matplotlib = pytest.importorskip("matplotlib")
+
+SOURCE = ["le", "mižage", "þurk", "."]
+TARGET = ["falesta", "hemar", "."]
+WEIGHTS = np.array([[0.1, 0.7, 0.1, 0.1], [0.0, 0.2, 0.75, 0.05], [0.0, 0.0, 0.1, 0.9]])
+GOLD_COLOUR = SERIES_COLOURS[1].lower()
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """{name of the picture: (panels, title)}; nothing is drawn."""
-    pictures = {}
-    monkeypatch.setattr(
-        command, "heatmaps", lambda panels, path, title=None: pictures.update({path.name: (panels, title)})
-    )
-    return pictures
+def heatmap(weights, source, target, path, label="", gold=()):
+    heatmaps([Panel(weights, source, target, label, gold)], path)
 
 
-def plot(*arguments):
-    main(["plot", *map(str, arguments)])
+def texts_of(path):
+    root = ElementTree.parse(path).getroot()
+    return ["".join(element.itertext()).strip() for element in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def corpus(path, lengths, **options):
-    """A sentence for each length of its source; 0 for one that is left out."""
-    pairs = [(" ".join(f"s{i}" for i in range(length)), "t0 t1") for length in lengths]
-    records = [record(number, *pair) for number, pair in enumerate(pairs) if pair[0]]
-    return write_records(path, path.stem, records=records, **{"sentences": len(pairs), **options})
+def test_labels_and_title_are_text_in_an_svg(tmp_path):
+    path = tmp_path / "picture.svg"
+    heatmap(WEIGHTS, SOURCE, TARGET, path, label="test sentence 7", gold=[(1, 0), (2, 1)])
+    texts = texts_of(path)
+    for label in (*SOURCE, *TARGET, "test sentence 7"):
+        assert label in texts
+    assert texts.count(".") == 2
+    assert any("gold" in text for text in texts)
 
 
-def test_a_folder_may_be_called_as_a_training(tmp_path, drawn):
-    plot(corpus(tmp_path / "a.jsonl", [3, 5]), "--out", tmp_path / "lstm_adm.seed1")
-    assert (tmp_path / "lstm_adm.seed1").is_dir() and drawn.keys() == {"sentence-0000.png", "sentence-0001.png"}
+def test_one_box_for_every_gold_link(tmp_path):
+    for links in ([], [(1, 0)], [(1, 0), (2, 1), (3, 2), (3, 2)]):
+        path = tmp_path / f"{len(links)}.svg"
+        heatmap(WEIGHTS, SOURCE, TARGET, path, gold=links)
+        assert path.read_text(encoding="utf-8").count(f"stroke: {GOLD_COLOUR}") == len(set(links))
 
 
-def test_which_sentences(tmp_path, drawn, capsys):
-    one = corpus(tmp_path / "a.jsonl", [3, 5, 4, 6, 5, 5])
-    other = corpus(tmp_path / "b.jsonl", [3, 0, 4, 6, 5, 5])
-
-    def numbers(*options):
-        drawn.clear()
-        plot(one, other, "--out", tmp_path / "pictures", *options)
-        return [int(name[len("sentence-") : -len(".png")]) for name in drawn]
-
-    assert numbers("--sentences", 4, 0, 4) == [4, 0]
-    assert numbers() == [0, 2, 3, 4, 5]  # 1 is not in both
-    assert numbers("--first", 2) == [0, 2]
-    assert numbers("--words", "5-6") == [3, 4, 5]
-    assert numbers("--words", "4-5", "--first", 2) == [2, 4]
-    assert capsys.readouterr().out.splitlines()[-1] == (
-        f"{tmp_path / 'pictures'}: 2 pictures, sentence-0002.png to sentence-0004.png"
-    )
+def test_suffix_is_the_format(tmp_path):
+    for suffix, start in ((".png", b"\x89PNG"), (".PDF", b"%PDF"), (".svg", b"<?xml")):
+        path = tmp_path / ("picture" + suffix)
+        heatmap(WEIGHTS, SOURCE, TARGET, str(path))
+        assert path.read_bytes().startswith(start)
 
 
-def test_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(panels, "_BLOCK", 2)
-    systems = [
-        open_records(corpus(tmp_path / "a.jsonl", [2, 3] * 6)),
-        open_records(corpus(tmp_path / "b.jsonl", [2, 3, 0, 3, 2, 0] * 2)),
-    ]
-    for options, expected in (
-        ({"first": 5}, [0, 1, 3, 4, 6]),
-        ({"first": 50}, [0, 1, 3, 4, 6, 7, 9, 10]),
-        ({"first": 3, "length": Length(3, 3)}, [1, 3, 7]),
-        ({"numbers": [10, 0, 9, 1, 3]}, [10, 0, 9, 1, 3]),
-    ):
-        chosen = list(choose_sentences(systems, **options))
-        assert [one.number for one in chosen] == expected
-        assert all(record.id == one.number for one in chosen for record in one.records)
+def test_the_same_picture_is_the_same_file(tmp_path):
+    for name in ("a.svg", "b.svg"):
+        heatmap(WEIGHTS, SOURCE, TARGET, tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-def test_words_subwords_and_ends():
-    one = record(0, "ein klei@@ nes", "a sma@@ ll")
-    # diagonal() gives 0.7 to columns 0, 1, 2 and 3, and 0.1 to the others
-    words = panel_of(one, label="soft")
-    assert (words.source, words.target, words.label) == (["ein", "kleines"], ["a", "small"], "soft")
-    np.testing.assert_allclose(words.weights, [[0.7, 0.2], [0.1, 0.8]])
-    pieces = panel_of(one, subwords=True, end=True)
-    assert pieces.source == ["ein", "klei@@", "nes", "</s>"] and pieces.target == ["a", "sma@@", "ll", "</s>"]
-    np.testing.assert_allclose(pieces.weights, one.attention)
-    assert panel_of(one, subwords=True).weights.shape == (3, 3)
-    ends = panel_of(one, end=True)
-    assert ends.source[-1] == ends.target[-1] == "</s>"
-    np.testing.assert_allclose(ends.weights[-1], [0.1, 0.2, 0.7])
+def test_mistakes(tmp_path):
+    with pytest.raises(ValueError, match=r"shape \(3, 4\) for 2 target and 4 source tokens"):
+        heatmap(WEIGHTS, SOURCE, TARGET[:2], tmp_path / "a.png")
+    with pytest.raises(ValueError, match=r"gold link \(4, 0\) is outside 4 source and 3 target tokens"):
+        heatmap(WEIGHTS, SOURCE, TARGET, tmp_path / "a.png", gold=[(4, 0)])
+    with pytest.raises(OptionError, match=r"cannot draw \.jpg; use \.png, \.svg, \.pdf"):
+        heatmap(WEIGHTS, SOURCE, TARGET, tmp_path / "a.jpg")
+    assert not list(tmp_path.iterdir())
 
 
-def test_normalize_divides_rows_by_their_sums(tmp_path, drawn):
-    weights = np.array([[0.5, 1.5, 0], [0, 0, 0], [0, 0, 1]])
-    one = record(0, "a b", "x y", weights)
-    np.testing.assert_allclose(panel_of(one, normalize=True).weights, [[0.25, 0.75], [0, 0]])
-    path = write_records(tmp_path / "a.jsonl", records=[one])
-    plot(path, "--normalize", "--sentences", 0, "--out", tmp_path / "one.png")
-    ((panels, _),) = drawn.values()
-    np.testing.assert_allclose(panels[0].weights, [[0.25, 0.75], [0, 0]])
+def panel(rows, columns, label="", weight=0.1, target="t"):
+    tokens = [f"s{i}" for i in range(columns)], [f"{target}{i}" for i in range(rows)]
+    return Panel(np.full((rows, columns), weight), *tokens, label)
 
 
-def test_gold_links_of_words_and_of_their_pieces():
-    one, gold = record(0, "ein klei@@ nes", "a sma@@ ll"), parse_alignment("0-0 1p1")
-    panel = panel_of(one, gold=gold)
-    assert panel.gold == {(0, 0)} and panel.possible == {(0, 0), (1, 1)}
-    panel = panel_of(one, gold=gold, subwords=True)
-    assert panel.possible == {(0, 0), (1, 1), (1, 2), (2, 1), (2, 2)}
+def test_panels_side_by_side(tmp_path):
+    path = tmp_path / "a.svg"
+    second = Panel(1 - WEIGHTS, SOURCE, TARGET, "adm", {(0, 0)}, {(0, 0), (1, 1)})
+    third = Panel(WEIGHTS[:2], SOURCE, TARGET[:2], "other words")
+    heatmaps([Panel(WEIGHTS, SOURCE, TARGET, "soft"), second, third], path)
+    texts = texts_of(path)
+    assert [texts.count(text) for text in ("soft", "adm", "other words")] == [1] * 3
+    # source words above each panel; target words where they are others than those of the panel before
+    assert texts.count("mižage") == 3 and texts.count("falesta") == 2
+    assert sum("gold link, dashed: only possible" in text for text in texts) == 1  # one legend
+    assert path.read_text(encoding="utf-8").count(f"stroke: {GOLD_COLOUR}") == 2
+    assert path.read_text(encoding="utf-8").count("stroke-dasharray") == 1
 
 
-def latent(number, names):
-    one = record(number, "a b", "x y")
-    for shift, name in enumerate(names, 1):
-        one.weights[name] = np.roll(one.attention, shift, axis=1)
-    return one
+def test_one_scale(tmp_path, monkeypatch):
+    figures = kept_figures(monkeypatch)
+    heatmaps([panel(2, 2, weight=0.2), panel(2, 2, weight=0.9)], tmp_path / "a.png")
+    heatmaps([panel(2, 2, weight=0.2), panel(2, 2, weight=1.5)], tmp_path / "a.png")  # as sigmoid's sums over pieces
+    for figure, greatest in zip(figures, (1, 1.5)):
+        *axes, bar = figure.axes
+        assert [one.images[0].get_clim() for one in axes] == [(0, greatest)] * 2
+        assert bar.get_ylim() == (0, greatest)
 
 
-@pytest.mark.parametrize(
-    ("names", "options", "labels"),
-    [
-        ((), [], ["soft", "elbo"]),
-        (("posterior", "bayes"), [], ["soft", "elbo: prior", "elbo: posterior"]),
-        (("bayes",), [], ["soft", "elbo: prior", "elbo: exact posterior"]),
-        (("posterior", "bayes"), ["--weights", "attention"], ["soft", "elbo: prior"]),
-        (
-            ("posterior", "bayes"),
-            ["--weights", "attention,posterior,bayes"],
-            ["soft", "elbo: prior", "elbo: posterior", "elbo: exact posterior"],
-        ),
-    ],
-)
-def test_which_matrices(tmp_path, drawn, names, options, labels):
-    soft = write_records(tmp_path / "soft.jsonl", records=[record(0, "a b", "x y")])
-    header = {"weights": ("attention", *names)}
-    elbo = write_records(tmp_path / "elbo.jsonl", "elbo", records=[latent(0, names)], **header)
-    plot(soft, elbo, "--out", tmp_path / "a.png", "--sentences", 0, *options)
-    panels, title = drawn["a.png"]
-    assert [panel.label for panel in panels] == labels and title is None
-    for panel in panels:
-        shift = ["prior", "posterior", "exact posterior"].index(panel.label.partition(": ")[2] or "prior")
-        weights = np.roll(record(0, "a b", "x y").attention, min(shift, len(names)), axis=1)
-        np.testing.assert_allclose(panel.weights, weights[:2, :2], atol=1e-5)
+def boxes_of(figure):
+    """The panels with everything around them, in pixels, and without the scale."""
+    renderer = figure.canvas.get_renderer()
+    return [axes.get_tightbbox(renderer) for axes in figure.axes[:-1]]
 
 
-def test_gold(tmp_path, drawn, capsys):
-    own = record(1, "c d", "z w", reference="z v")
-    same = record(0, "a@@ b", "x y", reference="x y")
-    soft = write_records(tmp_path / "soft.jsonl", records=[record(0, "ab", "x y"), record(1, "c d", "z v")])
-    beam = write_records(tmp_path / "beam.jsonl", "beam", records=[same, own], target="beam 5", split="valid")
-    gold = tmp_path / "gold"
-    for content, options in (("0-1\n0-0 1p1\n", []), ("1-2\n1-1 2p2\n", ["--one-based"])):
-        gold.write_text(content)
-        plot(soft, beam, "--out", tmp_path, "--gold", gold, *options)
-        assert [panel.gold for panel in drawn["sentence-0000.png"][0]] == [{(0, 1)}, {(0, 1)}]
-        # the second translation is not what the gold links are about
-        panels, _ = drawn["sentence-0001.png"]
-        assert [panel.possible for panel in panels] == [{(0, 0), (1, 1)}, set()]
-        assert "gold links belong to the references" in capsys.readouterr().err
+def test_panels_do_not_overlap_and_tops_are_level(tmp_path, monkeypatch):
+    figures = kept_figures(monkeypatch)
+    long = Panel(np.zeros((2, 2)), ["averyverylongsourceword", "b"], ["averyveryverylongtargetword", "d"], "l" * 60)
+    heatmaps([panel(3, 4), long, panel(6, 1), long, panel(1, 3)], tmp_path / "a.png")
+    boxes = boxes_of(figures[0])
+    for number, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+    tops = [axes.get_position().y1 for axes in figures[0].axes[:-1]]
+    assert tops == pytest.approx([tops[0]] * 5)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--sentences", 7], r"^--sentences 7: is not in \S*soft.jsonl; its corpus has 3 sentences, counted from 0,"),
-        (["--sentences", 1, "--words", "1-9"], "^--sentences: excludes --words"),
-        (["--first", -1], "^--first -1: must be at least 0$"),
-        (["--sentences", "5-3"], "^--sentences 5-3: must be a number, from 0, or a range"),
-        (["--words", "6"], "^--words 6: must be a range of lengths such as 6-12$"),
-        (["--words", "9-6"], "^--words 9-6: must be a range of lengths"),
-        (["--words", "90-99"], "^--words 90-99: there is no sentence to draw in"),
-        (["--out", "OUT/a.jpg"], r"a.jpg: cannot draw .jpg; use .png, .svg, .pdf$"),
-        (["--weights", "bayes"], r"^--weights bayes: \S*soft.jsonl has attention$"),
-        (["--out", "OUT/a.png"], r"^--out \S*a.png: is one picture, not 10; give a folder, or one sentence to"),
-        (["--out", "OUT/file"], r"^--out \S*file: cannot be created: File exists$"),
-        (["--gold", "OUT/gold"], r"--gold \S*gold: sentence 0: link 3-0: the source has 3 words, .* --one-based$"),
-        (["--gold", "OUT/gold", "--subwords"], r"--gold \S*gold: sentence 0: link 3-0: the source has 3 words"),
-        (["--gold", "OUT/file"], r"file: has 1 lines, the corpus has 3 sentences$"),
-        (["OTHER"], r"^sentence 0: \S*soft.jsonl and \S*other.jsonl have different source words "
-         r"\('kleines' and 'klei@@'\); \S*other.jsonl has @@ in its words, the other does not"),
-        (["SHORT", "--sentences", 2], r"^--sentences 2: is not in \S*short.jsonl; its corpus has 3"),
-    ],
-)  # fmt: skip
-def test_mistakes(tmp_path, drawn, options, message):
-    soft = write_records(tmp_path / "soft.jsonl")
-    files = {
-        "OTHER": write_records(tmp_path / "other.jsonl", "other", subwords="none"),
-        "SHORT": write_records(tmp_path / "short.jsonl", "short", pairs=[("ein kleines haus", "x")], sentences=3),
-    }
-    (tmp_path / "file").write_text("0-0\n")
-    (tmp_path / "gold").write_text("3-0\n\n\n")
-    options = [str(files.get(option, option)).replace("OUT", str(tmp_path)) for option in options]
-    with pytest.raises(OptionError, match=message):
-        plot(soft, *options, *([] if "--out" in options else ["--out", tmp_path / "pictures"]))
-    assert not drawn
+def test_wide_pictures_go_on_in_another_row_and_cells_shrink_no_further_than_letters(tmp_path, monkeypatch):
+    figures = kept_figures(monkeypatch)
+    for columns, count in ((30, 2), (60, 3), (200, 1)):
+        heatmaps([panel(4, columns, f"l{number}") for number in range(count)], tmp_path / "a.png")
+    two, three, one = ([axes.get_window_extent() for axes in figure.axes[:-1]] for figure in figures)
+    assert two[0].y0 == pytest.approx(two[1].y0) and two[0].x1 < two[1].x0
+    assert three[0].y0 > three[1].y1 and three[1].y0 > three[2].y1
+    assert three[0].x0 == pytest.approx(three[2].x0)
+    assert [axes.yaxis.get_tick_params()["labelleft"] for axes in figures[0].axes[:-1]] == [True, False]
+    assert [axes.yaxis.get_tick_params()["labelleft"] for axes in figures[1].axes[:-1]] == [True] * 3
+    for figure, (box, *_) in zip(figures, (two, three, one)):
+        (label, *_) = figure.axes[0].get_xticklabels()
+        width = box.width / len(figure.axes[0].get_xticklabels())
+        assert label.get_window_extent(figure.canvas.get_renderer()).width <= width
 
 
-def test_a_word_that_one_model_does_not_know_is_the_same_word(tmp_path, drawn):
-    files = [
-        write_records(tmp_path / f"{name}.jsonl", name, pairs=[(source, "x")])
-        for name, source in (("a", "das Haus"), ("b", "<unk> Haus"))
-    ]
-    plot(*files, "--out", tmp_path / "a.svg", "--sentences", 0)
-    assert [panel.source[0] for panel in drawn["a.svg"][0]] == ["das", "<unk>"]
+def test_sides_without_words(tmp_path):
+    path = tmp_path / "a.svg"
+    heatmaps([Panel(np.zeros((0, 4)), SOURCE, []), Panel(np.zeros((3, 0)), [], TARGET), panel(0, 0)], path)
+    texts = texts_of(path)
+    assert texts.count("no words") == 3 and texts.count("mižage") == 1 and texts.count("hemar") == 1
+    with pytest.raises(ValueError, match="no panels"):
+        heatmaps([], path)
 
 
-def test_as_a_user_runs_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    pairs = [("$a$ <b> _c_", "x & y"), ("", "z"), ("das w@@ ort", "")]
-    write_records(tmp_path / "soft.jsonl", pairs=pairs)
-    write_records(tmp_path / "adm.jsonl", "adm", pairs=pairs)
-    (tmp_path / "gold").write_text("0-0 1p1\n\n\n")
-    plot("soft.jsonl", "$MQT$=adm.jsonl", "--gold", "gold", "--out", "pictures")
-    assert capsys.readouterr().out == "pictures: 3 pictures, sentence-0000.png to sentence-0002.png\n"
-    names = sorted(path.name for path in (tmp_path / "pictures").iterdir())
-    assert names == [f"sentence-000{number}.png" for number in range(3)]
-    plot("soft.jsonl", "$MQT$=adm.jsonl", "--gold", "gold", "--sentences", "0", "--out", "one.svg")
-    root = ElementTree.parse(tmp_path / "one.svg").getroot()
-    texts = ["".join(element.itertext()).strip() for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    for text, count in (("soft", 1), ("$MQT$", 1), ("$a$", 2), ("<b>", 2), ("&", 1)):
-        assert texts.count(text) == count
-    assert json.dumps(texts).count("no words") == 0
+def test_text_is_shown_as_it_is(tmp_path):
+    words = ["$a^2$", "_b_", "\\alpha", "\\$5", "<b>&amp;", "'\"", "שלום", "مرحبا", "$", "100%", "{x}"]
+    path = tmp_path / "a.svg"
+    heatmaps([Panel(np.eye(11), words, words[::-1], "_l$1$")], path)
+    texts = texts_of(path)
+    for word in words:
+        assert texts.count(word) == 2
+    assert "_l$1$" in texts
+
+
+def test_fonts_are_installed_ones_in_order(monkeypatch):
+    from matplotlib import rc_context
+
+    monkeypatch.setattr(canvas, "_installed", lambda: {"DejaVu Sans", "Mine", "Noto Sans", "Other"})
+    with rc_context({"font.sans-serif": ["Mine", "Not installed"]}):
+        assert canvas.families() == ["DejaVu Sans", "Mine", "Noto Sans"]
+
+
+@pytest.mark.parametrize(("size", "resolution"), [((10, 10), 150), ((400, 100), 31.6), ((2000, 1), 30)])
+def test_very_large_pictures_fit_into_memory(tmp_path, monkeypatch, size, resolution):
+    from matplotlib.figure import Figure
+
+    used = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi, **_: (used.append(dpi), path.touch()))
+    save(Figure(figsize=size), tmp_path / "a.png")
+    # 4e7 points, and no side above 6e4
+    assert used == [pytest.approx(resolution, abs=0.05)]
+
+
+def test_long_words_are_cut(tmp_path):
+    heatmap(np.ones((1, 1)), ["x" * 500], ["y" * 30], tmp_path / "a.svg")
+    texts = texts_of(tmp_path / "a.svg")
+    assert "x" * 29 + "\u2026" in texts and "y" * 30 in texts
+
+
+def test_series_are_told_apart_without_colours():
+    first, many = canvas.series_of(7), canvas.series_of(49)
+    assert len({one.marker for one in first}) == len({one.hatch for one in first}) == 7
+    assert len({(one.colour, one.marker) for one in many}) == len({(one.colour, one.hatch) for one in many}) == 49

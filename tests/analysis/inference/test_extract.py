@@ -16,10 +16,11 @@ from models_for_tests import build
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference import extraction
 from fairseq_attn_plugin.analysis.inference.attention_file import default_name
+from fairseq_attn_plugin.analysis.inference.batches import batches_of
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
-from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, TextSentences
+from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence, SplitSentences, TextSentences
 from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
 from fairseq_attn_plugin.errors import OptionError
 
@@ -266,17 +267,15 @@ def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
     source = ["--source-text", str(tmp_path / "in")]
     for options, message in [
         (["--out", str(tmp_path / "x.txt")], "must end in .jsonl"),
-        (["--out", str(tmp_path / "no" / "x.jsonl")], "there is no folder"),
         (["--beam", "0"], "--beam 0: must be at least 1"),
-        (["--max-tokens", "0"], "--max-tokens 0: must be at least 1"),
         (["--target-text", "x"], "needs --source-text, which it translates"),
         (source, "needs --target-text, or --beam N"),
         ([*source, "--gen-subset", "test", "--beam", "1"], "choose one of the two"),
         ([*source, "--target-text", str(tmp_path / "out")], "has 1 lines, .*in has 2"),
         (["--source-text", str(tmp_path / "empty"), "--beam", "1"], "has no sentence"),
         (["--source-text", str(tmp_path / "none"), "--beam", "1"], "none: cannot be read: No such file"),
-        (["--source-text", str(tmp_path), "--beam", "1"], "must be a regular file"),
         ([*source, "--beam", "1", "--bpe-codes", str(tmp_path / "none")], "--bpe-codes .*none: there is no such file"),
+        (["--source-text", str(tmp_path), "--beam", "1"], "must be a regular file"),
         ([*source, "--beam", "1", "--sentencepiece-model", str(tmp_path / "in")], "must be a file of SentencePiece"),
         ([*source, "--beam", "1", "--bpe-codes", "a", "--sentencepiece-model", "b"], "give one of them, not both"),
     ]:
@@ -332,6 +331,11 @@ def test_long_hypotheses_are_forced_in_batches_of_their_own(tiny_data, monkeypat
     corpus = SplitSentences(loaded, "test")
     records = list(extract(loaded, lambda start: islice(corpus(start), 12), Extraction(beam=1, max_tokens=1000)))
     assert len(records) == 12 and all(len(record.target) == 200 for record in records) and max(sizes) <= 1005
+
+
+def test_every_hypothesis_counts_in_a_batch():
+    sentences = [SourceSentence(number, torch.ones(5), None, [], None) for number in range(4)]
+    assert [[len(batch) for batch in batches_of(sentences, 20, beam)] for beam in (1, 2)] == [[4], [2, 2]]
 
 
 def test_a_model_without_attention_is_refused(tiny_data, tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 
 from fairseq_attn_plugin.analysis.inference.translator import Translator
+from fairseq_attn_plugin.decoding.export.runtime import one_line
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 
@@ -61,3 +62,7 @@ def test_a_prefix_is_split_as_the_target_is(tiny_data, zoo, tmp_path):
     made = Translator(str(tiny_data), str(zoo("reversal").last), bpe_codes=str(codes), tokenizer="moses", cpu=True)
     one = made("ama", prefix="ama, AMA")[0]
     assert one.given == 3 and one.record.target[:3] == ["ama", "<unk>", "ama"]  # tokenised and in lower case
+
+
+def test_joiners_and_soft_hyphens_of_a_typed_line_stay():
+    assert one_line("می\u200cخواهم  Schiff\u00adfahrt\tda\u2028\x00hier\n") == "می\u200cخواهم Schiff\u00adfahrt da hier"

@@ -6,11 +6,9 @@ import re
 import browser
 import pytest
 import sacrebleu
-from records_for_tests import write_records
 
-from fairseq_attn_plugin.analysis.outputs.comparison import Span, as_html, compare
-from fairseq_attn_plugin.analysis.report.document import Document
-from fairseq_attn_plugin.analysis.report.words import add_comparison
+from fairseq_attn_plugin.analysis.outputs.comparison import Span, add_comparison, as_html, compare
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
@@ -83,6 +81,7 @@ def test_order_of_sentences():
 
     assert numbers("order") == [0, 1, 2] and numbers("best") == [0, 1, 2] and numbers("worst") == [2, 1, 0]
     assert numbers("difference", metric="chrf") == [1, 2, 0]
+    assert numbers("best", metric="ter") == [0, 1, 2], "the lower, the better"
     assert numbers("worst", first=1) == [2] and numbers("order", sentences=[2, 0]) == [2, 0]
     assert numbers("best", sentences=[2, 1], first=1) == [1]
     with pytest.raises(OptionError, match="--sentences 3: there are 3 sentences"):
@@ -165,8 +164,6 @@ def test_mistakes_are_named(files, capsys):
     system, reference = str(files / "soft.txt"), ["--reference", str(files / "test.en")]
     (files / "bpe.txt").write_text("a@@ b\nc\nd\n")
     (files / "short.txt").write_text("a\n")
-    (files / "detokenized").write_text("D-0\t-0.5\ta b\nD-1\t-0.5\tc\nD-2\t-0.5\td\n")
-    forced = write_records(files / "forced.jsonl")
     for arguments, message in [
         (
             [system, str(files / "bpe.txt"), *reference],
@@ -177,21 +174,8 @@ def test_mistakes_are_named(files, capsys):
             [system, *reference, "--source", str(files / "short.txt")],
             r"--reference .* has 3 sentences, --source .* has 1",
         ),
-        ([str(files / "detokenized"), *reference], "detokenized: has lines D- of fairseq-generate; give its whole"),
-        ([str(forced), *reference], "contains attention to the references"),
         ([system, *reference, "--out", "x.pdf"], r"--out x\.pdf: must end in \.html"),
-        ([system, *reference, "--first", "-2"], "--first -2: must be at least 0"),
-        ([system, *reference, "--sentences", "9"], "--sentences 9: there are 3"),
-        ([system, *reference, "--out", str(files / "gone" / "a.html")], r"cannot be written: there is no folder"),
-        ([str(files / "gone.txt"), *reference], r"gone\.txt: cannot be read"),
     ]:
         with pytest.raises(OptionError, match=message):
             main(["compare", *arguments])
     assert capsys.readouterr().out == ""
-
-
-def test_outputs_of_extracted_attention(tmp_path, capsys):
-    path = write_records(tmp_path / "beam.jsonl", target="beam 5")
-    (tmp_path / "ref").write_text("a small house\nthe dog sleeps\ngood day\n")
-    main(["compare", str(path), "--reference", str(tmp_path / "ref"), "--sentences", "1"])
-    assert "| the dog +is sleeping+" in capsys.readouterr().out

@@ -59,6 +59,12 @@ def test_words_of_extracted_hypotheses(tmp_path, capsys):
         outputs.read_reference(write_records(tmp_path / "no.jsonl", target="beam 5"))
 
 
+def test_lines_of_detokenised_text_alone(tmp_path):
+    path = text(tmp_path / "detokenized", "D-0\t-0.5\ta b\nD-1\t-0.5\tc\n")
+    with pytest.raises(OptionError, match="detokenized: has lines D- of fairseq-generate; give its whole"):
+        outputs.read_output(path)
+
+
 def test_labels(tmp_path):
     paths = []
     for folder in ("soft", "mqt"):

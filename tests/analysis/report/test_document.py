@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.pages.document import Document
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
 NASTY = "<script>x</script> a|b *c* _d_ `e` [f](g) #"

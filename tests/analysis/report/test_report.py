@@ -2,6 +2,7 @@
 
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from records_for_tests import record, write_records
 
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.analysis.report import building
 from fairseq_attn_plugin.analysis.report.systems import find_systems, measures, without_seed
 from fairseq_attn_plugin.errors import OptionError
 
@@ -35,6 +37,13 @@ def test_measures_of_a_row_without_weights(tmp_path):
     assert found.information == 0
     with pytest.raises(OptionError, match="has no sentence"):
         measures(open_records(write_records(tmp_path / "y.jsonl", records=[])))
+
+
+def test_an_unknown_word_of_the_reference_matches_no_output(tmp_path):
+    forced = open_records(write_records(tmp_path / "x.jsonl", pairs=[("a", "the <unk>")]))
+    read = building._Read([SimpleNamespace(forced=forced)])
+    building._read_corpus(read, SimpleNamespace(gold=None), None)
+    assert (read.source, read.reference) == (["a"], ["the <<unk>>"])
 
 
 def test_which_folders_are_systems(tmp_path):

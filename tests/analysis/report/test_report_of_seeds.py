@@ -1,6 +1,5 @@
 """fairseq-attn report on systems and seeds: means, tests against a baseline, and scores of another program."""
 
-import json
 import shutil
 import statistics
 from types import SimpleNamespace
@@ -88,19 +87,12 @@ def test_report_of_a_sweep(tiny_data, grid, tmp_path, monkeypatch):
     assert soft["BLEU"] == f"{statistics.mean(scores):.2f}{spreads}"
     assert set(adm) >= {"chrF2", "TER", "p", "\u00b1", "perplexity"} and "(" in adm["perplexity"]
     assert "differ in the seed only are one system" in markdown
-    # scores of another program, made from the texts that the report wrote
     texts = {path: path.read_text().splitlines() for path in (out / "outputs").rglob("*.txt")}
     assert len(texts) == 4 and (out / "reference.txt").read_text().splitlines() == reference
-    # a seed that the baseline alone has takes no part in the comparison; here its scores are far from all others
+    # a seed that the baseline alone has takes no part in the comparison
     left = tmp_path / "left"
     shutil.copytree(grid, left)
     shutil.rmtree(left / "lstm_adm.seed2")
-    scored = {path: 5 if "lstm_soft.seed2" in str(path) else 0 for path in texts if "lstm_adm.seed2" not in str(path)}
-    given = {
-        str(path): [{"COMET": apart + (number + len(str(path))) % 2} for number in range(len(reference))]
-        for path, apart in scored.items()
-    }
-    (tmp_path / "comet.json").write_text(json.dumps(given))
     compared = []
 
     def spy(*arguments, **keywords):
@@ -109,14 +101,12 @@ def test_report_of_a_sweep(tiny_data, grid, tmp_path, monkeypatch):
 
     monkeypatch.setattr(building, "score_systems", spy)
     command[1] = str(left)
-    cli.main([*command, "--baseline", "lstm_soft/lr=0.1", f"--scores=COMET={tmp_path}/comet.json"])
+    cli.main([*command, "--baseline", "lstm_soft/lr=0.1"])
     markdown = (out / "report.md").read_text(encoding="utf-8")
     assert "Only seeds that both systems have are compared" in markdown
     rows = table(markdown, "Systems")
     adm_alone, soft = rows.values()
-    assert soft["seeds"] == "2" and adm_alone["seeds"] == "1" and float(adm_alone["p"]) > 0.05, "p of the last metric"
-    means = [statistics.mean(one["COMET"] for one in given[str(path)]) for path in texts if "lstm_soft" in str(path)]
-    assert soft["COMET"].startswith(f"{statistics.mean(means):.4f}")
+    assert soft["seeds"] == "2" and adm_alone["seeds"] == "1"
     assert compared == [{adm_alone["system"]: [1], "lstm_soft/lr=0.1": [1, 2]}]
     # one mechanism, chosen without its seeds
     cli.main([*command, "--systems", "lstm_soft/lr=0.1"])

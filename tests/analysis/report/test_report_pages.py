@@ -1,4 +1,4 @@
-"""The pages of reports and comparisons, in a browser: both colour schemes, both widths, and the way to the explorer."""
+"""The pages of reports, comparisons and documents, in a browser: both colour schemes, both widths, the explorer."""
 
 from functools import partial
 from pathlib import Path
@@ -8,18 +8,19 @@ import browser
 import numpy as np
 import pytest
 from leaderboard import write_leaderboard
-from records_for_tests import write_records
+from records_for_tests import draw_twelve, write_records
 
-from fairseq_attn_plugin.analysis.drawing.bars import grouped_bars
+from fairseq_attn_plugin.analysis.drawing.canvas import grouped_bars
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.analysis.outputs.comparison import as_html, compare
-from fairseq_attn_plugin.analysis.report.document import Document
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.report.sections import sentence_link
 from fairseq_attn_plugin.analysis.web.explore import explore
 
 pytest.importorskip("matplotlib")
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "multi30k-de-en-epoch3.jsonl"
+STYLES = "const one = getComputedStyle(document.body); return [one.backgroundColor, one.color];"
 ENTER, TAB = "\ue007", "\ue004"
 
 
@@ -51,6 +52,7 @@ def folder(tmp_path_factory):
     (out / "compare.html").write_text(as_html(found), encoding="utf-8")
     write_leaderboard(RESULTS, out / "leaderboard", samples=100)
     (out / "leaderboard" / "report.html").rename(out / "leaderboard" / "leaderboard.html")
+    draw_twelve(out / "documents.html")
     return out
 
 
@@ -60,23 +62,34 @@ def address(folder, name):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["report", "compare", "leaderboard"])
+@pytest.mark.parametrize("name", ["report", "compare", "leaderboard", "documents"])
 def test_both_schemes_and_widths(pages, folder, name, width, scheme):
     axe.look(pages, width, scheme)
     pages.open(address(folder, name))
     assert not pages.scrolls_sideways() and not pages.problems()
     assert pages.requests() == [address(folder, name)]
-    for selector in ("p", "td", "th", "a", "h1", "figcaption", ".muted"):
+    paper, ink = (browser.luminance(browser.rgba(text)[:3]) for text in pages.script(STYLES))
+    assert (paper > 0.8 and ink < 0.1) if scheme == "light" else (paper < 0.1 and ink > 0.7)
+    words = ()
+    if name == "documents":
+        # the deepest colour is on the page: more than 8 times uniform
+        assert pages.script("return document.querySelectorAll('article .word[style=\"--shade:1.000\"]').length") == 12
+        pages.press("v")
+        words = ("article .word", "article .word small", ".ramp.words b", ".share small")
+    for selector in ("p", "td", "th", "a", "h1", "h2", "figcaption", ".muted", *words):
         assert min(pages.contrasts(selector), default=21) >= 4.5, selector
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["report", "compare"])
+@pytest.mark.parametrize("name", ["report", "compare", "documents"])
 def test_axe_finds_nothing(pages, folder, name, width, scheme):
     axe.look(pages, width, scheme)
     pages.open(address(folder, name))
     assert axe.violations(pages) == []
+    if name == "documents":
+        pages.press("v", "j", "\ue014")
+        assert axe.violations(pages) == []
 
 
 def test_wide_boxes_scroll_by_keyboard(pages, folder):

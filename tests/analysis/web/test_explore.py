@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from records_for_tests import PAIRS, diagonal, record, write_records
 
+from fairseq_attn_plugin.analysis.folders import sentence_numbers
 from fairseq_attn_plugin.analysis.records.files import open_records, open_systems
-from fairseq_attn_plugin.analysis.records.selection import sentence_numbers
 from fairseq_attn_plugin.analysis.web.explore import collect, encode, explore, side
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError

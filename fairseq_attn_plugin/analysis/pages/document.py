@@ -1,4 +1,7 @@
-"""A document of headings, paragraphs, tables, pictures and links, rendered as Markdown or as a page."""
+"""What pages, Markdown and the terminal share: a document, which is rendered as Markdown or as a page, and tables.
+
+The cells of :func:`markdown_table` and :func:`plain_table` are already formatted and escaped.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ import re
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
-from fairseq_attn_plugin.analysis.outputs.tables import markdown_table
+from tabulate import tabulate
+
 from fairseq_attn_plugin.analysis.pages import frame
 
 # a number, with a sign, thousands or a remark in brackets
 _NUMBER = re.compile(r"[-+\u2212]?\d[\d,.]*( %)?( \(.*\))?")
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+_SIDES = {"l": "left", "r": "right"}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#$~])")
 
 
@@ -112,3 +117,17 @@ def _plain(text: str) -> str:
 def _target(link: Link, folder: Union[str, Path]) -> str:
     path = Path(os.path.relpath(link.path, folder or ".")).as_posix().replace(" ", "%20")
     return path + (f"#{link.fragment}" if link.fragment else "")
+
+
+def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    """A Markdown table whose columns also line up in a terminal; ``align`` has ``l`` or ``r`` for each column."""
+    sides = [_SIDES[side] for side in align]
+    return tabulate(rows, headers, tablefmt="pipe", colalign=sides if rows else None, disable_numparse=True)
+
+
+def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    """Columns separated by two spaces; ``align`` has ``l`` or ``r`` for each column."""
+    # tabulate adds space around headers, but not around a first row
+    return tabulate(
+        [headers, *rows], tablefmt="plain", colalign=[_SIDES[side] for side in align], disable_numparse=True
+    )
