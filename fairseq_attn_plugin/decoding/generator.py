@@ -24,10 +24,10 @@ from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithA
 from torch import Tensor
 
 from ..errors import OptionError
-from .constraints import Symbols
+from .constraints import SearchOptions
 from .options import DecodingOptions
 from .replay import Graphs, ReplayedSearch, can_replay
-from .search import Search, SearchOptions
+from .search import Search
 from .stepper import is_ours, steppers
 
 __all__ = ["AligningGenerator", "Generator", "generator_class"]
@@ -84,7 +84,9 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         self.steppers = steppers(list(self.model.models), self.temperature, decoding)
         blocker = self.repeat_ngram_blocker
         self.search_options = SearchOptions(
-            Symbols(self.pad, self.unk, self.eos),
+            self.pad,
+            self.unk,
+            self.eos,
             self.beam_size,
             self.min_len,
             self.unk_penalty,

@@ -9,7 +9,7 @@ numpy costs more than the loop. Words and scores of all paths are then read at o
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -104,45 +104,34 @@ class Finished:
         if trace.parents:
             starts = np.repeat(trace.starts[: len(trace.parents)], [len(rows) for rows in trace.parents])
             above = (torch.cat(trace.parents).cpu().numpy() + starts).tolist()
-        nodes: List[int] = []
-        sizes: List[int] = []
-        ranks: List[float] = []
-        sums: List[float] = []
+
+        def rank(sentence: int, ending: Ending) -> float:
+            late = lengths is not None and lengths[sentence] < ending.step
+            # as float32 rounds it: hypotheses may tie
+            return -math.inf if late else float(np.float32(ending.score / divisors[ending.step]))
+
+        ranked: List[Tuple[float, Ending]] = []
         for sentence, endings in enumerate(self.endings):
-            ranked = []
-            for ending in endings:
-                late = lengths is not None and lengths[sentence] < ending.step
-                # as float32 rounds it: hypotheses may tie
-                ranked.append(-math.inf if late else float(np.float32(ending.score / divisors[ending.step])))
-            for place in sorted(range(len(endings)), key=lambda place: -ranked[place]):
-                step, row, score = endings[place]
-                node = trace.starts[step] + row
-                path = [node]
-                while node >= first:
-                    node = above[node - first]
-                    path.append(node)
-                path.reverse()
-                nodes += path
-                sizes.append(step + 1)
-                ranks.append(ranked[place])
-                sums.append(score)
+            ranked += sorted(((rank(sentence, one), one) for one in endings), key=lambda pair: -pair[0])
+        nodes: List[int] = []
+        for _, (step, row, _) in ranked:
+            path = [trace.starts[step] + row]
+            while path[-1] >= first:
+                path.append(above[path[-1] - first])
+            nodes += reversed(path)
+        sizes = [ending.step + 1 for _, ending in ranked]
         places, nothing = self._tensor(nodes, torch.long), torch.empty(0)
         ends = self._tensor(sizes, torch.long).cumsum(0) - 1
         # What follows a node: the word and the sum of the next one of its path, or the end and the hypothesis's score.
         words = torch.cat([places.new_full((first,), eos), *trace.words]).index_select(0, places)
         before = torch.cat([torch.zeros(first, device=self.device), *trace.scores]).index_select(0, places)
         tokens, after = words.roll(-1), before.roll(-1)
-        after[ends] = self._tensor(sums, torch.float32)
+        after[ends] = self._tensor([ending.score for _, ending in ranked], torch.float32)
         weights: Sequence[Tensor] = [nothing] * len(sizes)
         if trace.weights and sizes:
             weights = torch.cat(trace.weights).index_select(0, places).t().split(sizes, dim=1)
-        parts = zip(
-            tokens.split(sizes),
-            self._tensor(ranks, torch.float32).unbind(),
-            weights,
-            after.sub_(before).split(sizes),
-            strict=True,
-        )
+        scores = self._tensor([score for score, _ in ranked], torch.float32).unbind()
+        parts = zip(tokens.split(sizes), scores, weights, after.sub_(before).split(sizes), strict=True)
         hypotheses = (
             {"tokens": t, "score": score, "attention": w, "alignment": nothing, "positional_scores": g}
             for t, score, w, g in parts

@@ -30,7 +30,7 @@ def test_numbers_of_a_shortlist_need_one(name):
         (["--nbest", 0], "--nbest 0: must be at least 1"),
         (["--lenpen", "nan"], "--lenpen nan: must be a finite number"),
         (["--unkpen", "inf"], "--unkpen inf: must be a finite number"),
-        (["--decoding-precision", "int4"], "--decoding-precision int4: unknown precision"),
+        (["--decoding-precision", "int4"], "--decoding-precision int4: must be float32 or"),
         (["--sampling", "--nbest", 5, "--sampling-topk", 99], "--sampling-topk 99: must be at most"),
         (["--score-reference", "--decoding-precision", "int8"], "--decoding-precision int8: --score-reference"),
         (["--score-reference", "--shortlist", "x"], "--shortlist x: --score-reference"),

@@ -128,7 +128,7 @@ def test_other_models_say_that_they_have_no_precision(caplog):
         (
             "plugin",
             {"decoding_precision": "half"},
-            "^--decoding-precision half: unknown precision; choose from float32",
+            "^--decoding-precision half: must be float32 or bfloat16 or int8",
         ),
         ("plugin", {"shortlist": "missing.tsv"}, "^--shortlist missing.tsv: cannot be read"),
         ("stock", {"decoding_precision": "int8"}, "^--decoding-precision int8: .*engine stock.*leave it out"),

@@ -8,8 +8,8 @@ from model_systems import make
 from test_fixed_search import final
 from test_search import EOS, LENGTHS, assert_same, generator, sample, sharpened
 
-from fairseq_attn_plugin.decoding.ensemble import Ensemble
 from fairseq_attn_plugin.decoding.options import DecodingOptions
+from fairseq_attn_plugin.decoding.stepper import Ensemble
 from fairseq_attn_plugin.errors import OptionError
 
 

@@ -13,7 +13,7 @@ from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.decoding import generator as decoding_generator
 from fairseq_attn_plugin.decoding.generator import AligningGenerator, Generator
-from fairseq_attn_plugin.decoding.search import Search
+from fairseq_attn_plugin.decoding.search import Search, best_continuations
 from fairseq_attn_plugin.errors import OptionError
 
 PAD, EOS, UNK = 1, 2, 3
@@ -235,23 +235,19 @@ def test_results_may_be_changed_in_place():
 
 
 def test_vocabulary_that_is_read_in_blocks():
-    from fairseq_attn_plugin.decoding.candidates import best_continuations
-
     torch.manual_seed(2)
     for words in (3000, 3001, 4376, 5000):
         log_probs, scores = torch.randn(3, 5, words).log_softmax(-1), torch.randn(3, 5)
-        for past in (scores, None):
-            best, rows, index = best_continuations(log_probs, past, 10)
+        for past in (None, scores):
             sums = log_probs if past is None else log_probs + past.unsqueeze(2)
             expected, places = sums.view(3, -1).topk(10)
+            best, rows, index = best_continuations(log_probs, past, 10)
             assert torch.equal(best, expected) and torch.equal(rows * words + index, places)
 
 
 @pytest.mark.parametrize("words", [1000, 1001, 1015])
 def test_blocks_where_all_words_but_the_last_are_excluded(words):
     """As a forced word excludes them."""
-    from fairseq_attn_plugin.decoding.candidates import best_continuations
-
     log_probs = torch.full((2, 3, words), -math.inf)
     log_probs[:, :, -1] = -torch.arange(6.0).view(2, 3)
     for past in (torch.zeros(2, 3), None):

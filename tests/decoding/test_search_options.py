@@ -8,7 +8,7 @@ from fairseq import search
 from fairseq.data import Dictionary
 from in_process import run_tool
 
-from fairseq_attn_plugin.decoding.search_options import check_search
+from fairseq_attn_plugin.decoding.options import check_search
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR
