@@ -73,12 +73,6 @@ def test_the_loop_prints_what_it_printed(zoo, tiny_data, monkeypatch):
     assert_same_lines([with_patch, run_tool(*command).stdout])
 
 
-def test_an_unknown_engine_is_explained(zoo, tiny_data):
-    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
-    failed = run_tool(*command, "--gen-subset", "test", "--decoding-engine", "quick", fails=True)
-    assert failed.error == "--decoding-engine quick: must be plugin or stock"
-
-
 def test_interactive(zoo, tiny_data, calls):
     command = ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
     command += ["--beam", 3, "--nbest", 2, "--max-len-b", 12]
