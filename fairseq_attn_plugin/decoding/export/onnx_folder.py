@@ -84,8 +84,6 @@ def export_folder(
         OptionError: the folder exists or cannot be written, onnx or onnxruntime is missing, or the graphs differ from
             the model
     """
-    if precision not in PRECISIONS:
-        raise OptionError(f"--precision {precision}: unknown; choose from {', '.join(PRECISIONS)}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OptionError(f"--to {folder}: exists; name another folder, or remove it first")
     try:
