@@ -25,7 +25,6 @@ class SearchOptions:
         unk_penalty: subtracted from log p of the unknown word
         no_repeat: n-grams of this length occur once in a hypothesis; 0: no limit
         normalize, len_penalty: hypotheses are ranked by log p / length^len_penalty, or by log p
-        match_source_len: translations have the length of their sources
         sampling: fairseq's search by sampling, or None
         wu_penalty: where it is not 0, hypotheses are ranked by log p / ((5 + |Y|) / 6)^wu_penalty instead (Wu et al.
             2016, "Google's Neural Machine Translation System"); |Y| counts the words, the start and the end
@@ -42,7 +41,6 @@ class SearchOptions:
     no_repeat: int = 0
     normalize: bool = True
     len_penalty: float = 1.0
-    match_source_len: bool = False
     sampling: Any = None
     wu_penalty: float = 0.0
     eos_norm: float = 0.0
@@ -69,7 +67,6 @@ class Constraints:
     ):
         self.options, self.vocabulary, self.max_len, self.prefix = options, vocabulary, max_len, prefix
         self.eos_norm = options.eos_norm * (lengths - 1) if options.eos_norm else None
-        self.lengths = lengths if options.match_source_len else None
         self.history: Optional[Tensor] = None  # [R, steps], the words so far, where n-grams are counted
         self.pad, self.unk, self.eos = (self._place(word) for word in (options.pad, options.unk, options.eos))
 
@@ -98,9 +95,6 @@ class Constraints:
             log_probs.select(1, eos).fill_(-math.inf)
         if self.options.no_repeat and self.history is not None:
             self._forbid_repetitions(log_probs, self.history)
-        if self.lengths is not None:
-            lengths = self.lengths.repeat_interleave(len(log_probs) // len(self.lengths))
-            log_probs[:, eos] = torch.where(lengths > step, -math.inf, 0.0)
         return taken
 
     def select(self, rows: Tensor, words: Tensor, sentences: Optional[Tensor]) -> None:
@@ -109,8 +103,7 @@ class Constraints:
             new = words.unsqueeze(1)
             self.history = new if self.history is None else torch.cat([self.history.index_select(0, rows), new], 1)
         if sentences is not None:
-            kept = (self.prefix, self.lengths, self.eos_norm)
-            self.prefix, self.lengths, self.eos_norm = index_rows(kept, sentences)
+            self.prefix, self.eos_norm = index_rows((self.prefix, self.eos_norm), sentences)
 
     def _place(self, word: int) -> Optional[int]:
         """Where a word is among the words to choose from, or None."""

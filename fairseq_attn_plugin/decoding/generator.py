@@ -1,7 +1,7 @@
 """fairseq's generators with this package's search inside.
 
 :class:`Generator` is a ``SequenceGenerator`` of fairseq: it has its attributes, and ``generate`` takes and returns what
-fairseq's does. Beam search, length-matched beam search and sampling are those of
+fairseq's does. Beam search and sampling are those of
 :mod:`fairseq_attn_plugin.decoding.search`. Every other search is fairseq's own, which one logged line says.
 """
 
@@ -35,10 +35,11 @@ __all__ = ["AligningGenerator", "Generator", "generator_class"]
 logger = logging.getLogger(__name__)
 
 ROWS = 320  # hypotheses that are searched at once on a processor
-OWN = (BeamSearch, LengthConstrainedBeamSearch, Sampling)
+OWN = (BeamSearch, Sampling)
 OTHERS: Dict[type, str] = {
     DiverseBeamSearch: "--diverse-beam-groups",
     DiverseSiblingsSearch: "--diversity-rate",
+    LengthConstrainedBeamSearch: "--match-source-len",
     LexicallyConstrainedBeamSearch: "--constraints",
     PrefixConstrainedBeamSearch: "prefix_allowed_tokens_fn",
 }
@@ -93,7 +94,6 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
             0 if blocker is None else blocker.no_repeat_ngram_size,
             self.normalize_scores,
             self.len_penalty,
-            self.match_source_len,
             self.search if isinstance(self.search, Sampling) else None,
             decoding.wu_penalty,
             decoding.eos_norm,
@@ -125,10 +125,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
             return super()._generate(sample, prefix_tokens, constraints, bos_token)  # type: ignore[no-any-return]
         if constraints is not None:
             raise NotImplementedError("target-side constraints need --constraints")
-        if self.match_source_len:
-            longest = int(net_input["src_lengths"].max())
-        else:
-            longest = min(int(self.max_len_a * net_input["src_tokens"].size(1) + self.max_len_b), self.max_len - 1)
+        longest = min(int(self.max_len_a * net_input["src_tokens"].size(1) + self.max_len_b), self.max_len - 1)
         if self.min_len > longest:
             raise OptionError(
                 f"--min-len {self.min_len}: greater than the greatest length of a translation, {longest} "

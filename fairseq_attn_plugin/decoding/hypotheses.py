@@ -8,8 +8,7 @@ numpy costs more than the loop. Words and scores of all paths are then read at o
 
 from __future__ import annotations
 
-import math
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
@@ -88,16 +87,13 @@ class Finished:
                 endings.append(Ending(step, row, score))
         return [place for place, sentence in enumerate(sentences) if len(self.endings[sentence]) < self.beam]
 
-    def read(
-        self, trace: Trace, eos: int, divisors: Sequence[float], lengths: Optional[Sequence[int]] = None
-    ) -> List[List[Dict[str, Any]]]:
+    def read(self, trace: Trace, eos: int, divisors: Sequence[float]) -> List[List[Dict[str, Any]]]:
         """For each sentence its hypotheses as fairseq returns them, the best first.
 
         Args:
             trace: of the search
             eos: the word that ends them
             divisors: for each number of words, from 1, that by which log p(Y | X) is divided
-            lengths: of B sentences; hypotheses with more words before their ends are the worst
         """
         first = trace.starts[1]
         above: List[int] = []  # for each node after the first step, the node that it continues
@@ -105,32 +101,28 @@ class Finished:
             starts = np.repeat(trace.starts[: len(trace.parents)], [len(rows) for rows in trace.parents])
             above = (torch.cat(trace.parents).cpu().numpy() + starts).tolist()
 
-        def rank(sentence: int, ending: Ending) -> float:
-            late = lengths is not None and lengths[sentence] < ending.step
-            # as float32 rounds it: hypotheses may tie
-            return -math.inf if late else float(np.float32(ending.score / divisors[ending.step]))
+        def rank(ending: Ending) -> float:  # as float32 rounds it: hypotheses may tie
+            return float(np.float32(ending.score / divisors[ending.step]))
 
-        ranked: List[Tuple[float, Ending]] = []
-        for sentence, endings in enumerate(self.endings):
-            ranked += sorted(((rank(sentence, one), one) for one in endings), key=lambda pair: -pair[0])
+        ranked = [one for endings in self.endings for one in sorted(endings, key=rank, reverse=True)]
         nodes: List[int] = []
-        for _, (step, row, _) in ranked:
+        for step, row, _ in ranked:
             path = [trace.starts[step] + row]
             while path[-1] >= first:
                 path.append(above[path[-1] - first])
             nodes += reversed(path)
-        sizes = [ending.step + 1 for _, ending in ranked]
+        sizes = [ending.step + 1 for ending in ranked]
         places, nothing = self._tensor(nodes, torch.long), torch.empty(0)
         ends = self._tensor(sizes, torch.long).cumsum(0) - 1
         # What follows a node: the word and the sum of the next one of its path, or the end and the hypothesis's score.
         words = torch.cat([places.new_full((first,), eos), *trace.words]).index_select(0, places)
         before = torch.cat([torch.zeros(first, device=self.device), *trace.scores]).index_select(0, places)
         tokens, after = words.roll(-1), before.roll(-1)
-        after[ends] = self._tensor([ending.score for _, ending in ranked], torch.float32)
+        after[ends] = self._tensor([ending.score for ending in ranked], torch.float32)
         weights: Sequence[Tensor] = [nothing] * len(sizes)
         if trace.weights and sizes:
             weights = torch.cat(trace.weights).index_select(0, places).t().split(sizes, dim=1)
-        scores = self._tensor([score for score, _ in ranked], torch.float32).unbind()
+        scores = self._tensor(list(map(rank, ranked)), torch.float32).unbind()
         parts = zip(tokens.split(sizes), scores, weights, after.sub_(before).split(sizes), strict=True)
         hypotheses = (
             {"tokens": t, "score": score, "attention": w, "alignment": nothing, "positional_scores": g}

@@ -69,7 +69,7 @@ def can_replay(steppers: Any, options: SearchOptions, net_input: Dict[str, Any],
         and all(isinstance(stepper, ModelStepper) and not waits(stepper.model.decoder) for stepper in steppers)
         and prefix is None
         and options.sampling is None
-        and not (options.no_repeat or options.match_source_len or options.eos_norm)
+        and not (options.no_repeat or options.eos_norm)
     )
 
 

@@ -64,7 +64,6 @@ class Search:
         self.ensemble = Ensemble(steppers, net_input, prefix)
         lengths = net_input["src_lengths"]
         self.constraints = Constraints(options, self.ensemble.vocabulary, max_len, lengths, prefix)
-        self.matched: Optional[Tensor] = lengths if options.match_source_len else None
         self.sentences = list(range(len(source)))  # those that are still searched
         self.tokens = source.new_full((len(source),), first)  # [R], the last words
         self.scores: Optional[Tensor] = None  # [S, W]
@@ -129,8 +128,7 @@ class Search:
         sizes = range(1, len(self.trace.starts))  # words with the end
         bases = [(5 + size + 1) / 6 if options.wu_penalty else size for size in sizes]
         divisors = [float(np.float32(base**power)) for base in bases]
-        lengths = None if self.matched is None else self.matched.tolist()
-        return self.finished.read(self.trace, options.eos, divisors, lengths)
+        return self.finished.read(self.trace, options.eos, divisors)
 
     def _candidates(self, log_probs: Tensor, step: int, taken: Optional[Tensor]) -> Candidates:
         beam, sentences = self.options.beam, len(self.sentences)

@@ -110,9 +110,7 @@ def test_shapes_are_those_of_batches(replays):
     assert len(compare(replays, [model], batches).steps) == 4
 
 
-@pytest.mark.parametrize(
-    "options", [{"sampling": True}, {"no_repeat_ngram_size": 2}, {"match_source_len": True}, {"eos_norm": 0.5}], ids=str
-)
+@pytest.mark.parametrize("options", [{"sampling": True}, {"no_repeat_ngram_size": 2}, {"eos_norm": 0.5}], ids=str)
 def test_other_searches_are_not_replayed(options, replays):
     model = sharpened(make("soft")).eval()
     replays(True)
