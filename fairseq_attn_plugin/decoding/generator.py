@@ -24,11 +24,12 @@ from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithA
 from torch import Tensor
 
 from ..errors import OptionError
+from ..models.attn_lstm import AttnLSTMModel
 from .constraints import SearchOptions
 from .options import DecodingOptions
 from .replay import Graphs, ReplayedSearch, can_replay
 from .search import Search
-from .stepper import is_ours, steppers
+from .stepper import steppers
 
 __all__ = ["AligningGenerator", "Generator", "generator_class"]
 
@@ -47,7 +48,11 @@ OTHERS: Dict[type, str] = {
 
 def generator_class(models: List[Any], options: DecodingOptions, print_alignment: Any) -> Optional[Type[Any]]:
     """The generator for an ensemble, or None: fairseq's."""
-    if options.decoding_engine == "stock" or not models or not all(is_ours(model) for model in models):
+    if (
+        options.decoding_engine == "stock"
+        or not models
+        or not all(isinstance(model, AttnLSTMModel) for model in models)
+    ):
         options.check_unused(
             "--decoding-engine stock, or a model of another package, is decoded by fairseq's own search"
         )

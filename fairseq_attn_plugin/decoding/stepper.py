@@ -27,7 +27,6 @@ from ..attention import index_rows, map_tensors
 from ..attention.density_matrix import AdditiveDensityMatrix, MultiplicativeDensityMatrix
 from ..attention.soft import SoftAttention
 from ..errors import OptionError
-from ..models.attn_lstm import AttnLSTMModel
 from ..modules.decoder import LSTMDecoder
 from ..modules.decoder_state import Decoded, Progress
 from ..modules.latent.first_order_decoder import FirstOrderDecoder
@@ -39,7 +38,7 @@ from ..ops.precision import with_fixed
 from .options import DecodingOptions
 from .shortlist import Shortlist
 
-__all__ = ["Ensemble", "ModelState", "ModelStepper", "StepOutput", "is_ours", "steppers", "tensors_of", "with_tensors"]
+__all__ = ["Ensemble", "ModelState", "ModelStepper", "StepOutput", "steppers", "tensors_of", "with_tensors"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,11 +61,6 @@ class ModelState(NamedTuple):
     incremental: Dict[str, Any]  # of fairseq
     vocabulary: Optional[Tensor] = None  # [K], ascending, the words of the shortlist; None: all
     weights: Optional[FixedWeights] = None
-
-
-def is_ours(model: Any) -> bool:
-    """Whether a model has a stepper."""
-    return isinstance(model, AttnLSTMModel)
 
 
 class ModelStepper:

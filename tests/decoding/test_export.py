@@ -177,12 +177,6 @@ def test_subwords_are_those_of_subword_nmt(version, restricted, tmp_path):
         assert mine(word) == theirs.segment_tokens([word]), word
 
 
-def test_words_of_subwords():
-    cases = [("bpe", ["a@@", "b", "c@@", "@@", "d@@"]), ("sentencepiece", ["\u2581a", "b", "\u2581", "c"])]
-    for marks, tokens in [*cases, ("none", ["a@@", "b"]), ("bpe", []), ("sentencepiece", ["a", "\u2581b"])]:
-        assert spell(tokens, marks)[0] == spell_subwords(tokens, marks)
-
-
 def test_text_is_prepared_as_the_model_knows_it(zoo, tiny_data, tmp_path):
     """Moses and BPE codes; the translation is detokenised."""
     from fairseq_attn_plugin.analysis.translator import Translator as OfTorch
@@ -476,21 +470,19 @@ def test_without_onnx(zoo, tmp_path, monkeypatch):
         export(zoo("reversal").last, tmp_path / "it")
 
 
-def test_hypotheses_show_words():
+def test_words_of_subwords():
+    cases = [("bpe", ["a@@", "b", "c@@", "@@", "d@@"]), ("sentencepiece", ["\u2581a", "b", "\u2581", "c"])]
+    for marks, tokens in [*cases, ("none", ["a@@", "b"]), ("bpe", []), ("sentencepiece", ["a", "\u2581b"])]:
+        assert spell(tokens, marks)[0] == spell_subwords(tokens, marks)
     weights = np.array([[0.1, 0.2, 0.6, 0.1], [0.5, 0.2, 0.2, 0.1], [0, 0, 0, 1]])
     found = Hypothesis(-1.0, ["a@@", "b", "c"], ["d@@", "e"], [-1.0] * 3, weights, "bpe")
     assert found.target_words == ["de"] and found.source_words == ["ab", "c"]
     np.testing.assert_allclose(found.word_attention(), [[0.5, 0.4]])
     assert found.alignment() == [(0, 0)]
-
-
-@pytest.mark.parametrize(
-    "marks, tokens", [("bpe", ["d@@", "<s>"]), ("none", ["<s>", "d"]), ("sentencepiece", ["\u2581d", "<s>"])]
-)
-def test_the_symbol_of_the_beginning_is_no_text(marks, tokens):
-    """Whatever word it would be part of; :func:`test_hypotheses_are_those_of_fairseq` has the original."""
-    found = Hypothesis(-1.0, ["a"], tokens, [-1.0] * 3, None, marks)
-    assert found.text == "d" and found.target == tokens
+    # the symbol of the beginning is no text, whatever word it would be part of
+    for marks, tokens in [("bpe", ["d@@", "<s>"]), ("none", ["<s>", "d"]), ("sentencepiece", ["\u2581d", "<s>"])]:
+        found = Hypothesis(-1.0, ["a"], tokens, [-1.0] * 3, None, marks)
+        assert found.text == "d" and found.target == tokens
 
 
 def test_translate_reads_the_folder_as_it_reads_the_checkpoint(exported, zoo, tiny_data, lines, capsys):
