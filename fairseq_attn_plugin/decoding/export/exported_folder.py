@@ -98,6 +98,7 @@ def open_folder(folder):
 
 def open_graphs(folder, settings, files, threads):
     """The sessions of encoder and step; the graphs fit each other, the vocabularies and the settings."""
+    package("onnxruntime")  # whose absence is no damage of a file
     sessions = []
     for name in FILES[:2]:
         path = os.path.join(folder, name)
@@ -105,8 +106,6 @@ def open_graphs(folder, settings, files, threads):
             flaw = flaw_of(memoryview(files[name]))
             if not flaw:
                 sessions.append(session(files[name], threads))
-        except ImportError:
-            raise
         except Exception as error:  # those of onnxruntime have no common class
             flaw = f"is damaged: {' '.join(str(error).split())}"
         if flaw:
