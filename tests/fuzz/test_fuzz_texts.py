@@ -1,10 +1,12 @@
-"""Damaged texts, links, lexica, documents, vectors, logs and settings, read by what reads them."""
+"""Damaged texts, links, lexica, documents, vectors, logs, settings and data folders, read by what reads them."""
 
 import gzip
 import json
+import shutil
 
 import pytest
 from fairseq.data import Dictionary
+from fairseq.data.data_utils import load_indexed_dataset
 from fuzzing import attempt, fuzz
 from hypothesis import strategies as st
 from mutations import damaged_bytes, damaged_lines, damaged_value
@@ -145,3 +147,28 @@ def test_election(folder, data):
     text = json.dumps(data.draw(damaged_value(valid))).encode()
     (folder / "damaged").write_bytes(data.draw(damaged_bytes(text)) if data.draw(st.booleans()) else text)
     attempt("elections", lambda: read_recommendation(str(folder / "damaged"), dictionary(), dictionary()))
+
+
+NAME = "train.xx-yy.xx"
+
+
+@pytest.fixture(scope="module")
+def data_folder(tiny_data, tmp_path_factory):
+    return shutil.copytree(tiny_data, tmp_path_factory.mktemp("data") / "bin")
+
+
+@fuzz(st.sampled_from([f"{NAME}.idx", f"{NAME}.bin", "dict.xx.txt"]), st.data())
+def test_data_folders(data_folder, tiny_data, name, data):
+    whole = (tiny_data / name).read_bytes()
+    (data_folder / name).write_bytes(data.draw(damaged_bytes(whole)))
+
+    def load():
+        dictionary = Dictionary.load(str(data_folder / "dict.xx.txt"))
+        corpus = load_indexed_dataset(str(data_folder / NAME), dictionary)
+        for number in range(len(corpus)):
+            assert dictionary.string(corpus[number]) is not None
+
+    try:
+        attempt(f"data {name[-3:]}", load)
+    finally:
+        (data_folder / name).write_bytes(whole)
