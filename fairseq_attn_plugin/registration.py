@@ -23,7 +23,7 @@ REGISTERED = ("attention", "models", "tasks", "criterions", "optimizers", "lr_sc
 OTHERS = ("added_options", "export", "modules", "patches", "testing")
 NEED_FAIRSEQ = tuple(f"{PACKAGE}.{part}" for part in (*REGISTERED, *OTHERS))
 # modules of decoding that need neither: options, and the translator of exported models
-LIGHT_PARTS = ("options", "search_options", "export", "export.runtime", "export.exported_folder")
+LIGHT_PARTS = ("options", "export", "export.runtime", "export.exported_folder")
 LIGHT = tuple(f"{PACKAGE}.decoding.{part}" for part in LIGHT_PARTS)
 
 

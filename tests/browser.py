@@ -8,6 +8,8 @@ from typing import Any, Iterator, List, Sequence
 
 import pytest
 
+# keys, as WebDriver names them
+BACKSPACE, TAB, ENTER, ESCAPE, END, RIGHT = "\ue003", "\ue004", "\ue007", "\ue00c", "\ue010", "\ue014"
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --window-size=1280,900"

@@ -20,7 +20,7 @@ from fairseq_attn_plugin.analysis.inference.segmenter import (
     text_options,
     vocabulary_subwords,
 )
-from fairseq_attn_plugin.decoding.search_options import check_search
+from fairseq_attn_plugin.decoding.options import check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
 

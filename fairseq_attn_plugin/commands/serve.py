@@ -22,8 +22,7 @@ from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
 from fairseq_attn_plugin.analysis.records.files import check_labels, label_and_path
-from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
-from fairseq_attn_plugin.decoding.search_options import check_search
+from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options, check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import expand
 from fairseq_attn_plugin.options import or_default, parse_overrides

@@ -27,8 +27,7 @@ from fairseq_attn_plugin.analysis.inference.model_options import add_model_optio
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
 from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator
 from fairseq_attn_plugin.decoding.export.exported_folder import FORMAT
-from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
-from fairseq_attn_plugin.decoding.search_options import check_search
+from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options, check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
 from fairseq_attn_plugin.options import parse_overrides

@@ -1,60 +1,74 @@
-"""What the options of a search do to the log-probabilities ``[R, K]`` of a step, in the order of fairseq."""
+"""The options of a search, and what they do to the log-probabilities ``[R, K]`` of a step, in the order of fairseq."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Dict, Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
-__all__ = ["Constraints", "Symbols"]
+from ..attention import index_rows
+
+__all__ = ["Constraints", "SearchOptions"]
 
 
 @dataclass(frozen=True)
-class Symbols:
-    """The special words of a target dictionary."""
+class SearchOptions:
+    """The options of a search; names and meanings are fairseq's.
+
+    Args:
+        pad, unk, eos: the special words of the target
+        beam: hypotheses of a sentence
+        min_len: before this step no hypothesis ends, unless there is a prefix
+        unk_penalty: subtracted from log p of the unknown word
+        no_repeat: n-grams of this length occur once in a hypothesis; 0: no limit
+        normalize, len_penalty: hypotheses are ranked by log p / length^len_penalty, or by log p
+        sampling: fairseq's search by sampling, or None
+        wu_penalty: where it is not 0, hypotheses are ranked by log p / ((5 + |Y|) / 6)^wu_penalty instead (Wu et al.
+            2016, "Google's Neural Machine Translation System"); |Y| counts the words, the start and the end
+        eos_norm: gamma; gamma |X| / |Y| is subtracted from log p of the end, |X| the words of the source, |Y| words,
+            start and end (as OpenNMT's ``-eos_norm``); 0: nothing
+    """
 
     pad: int
     unk: int
     eos: int
+    beam: int
+    min_len: int = 1
+    unk_penalty: float = 0.0
+    no_repeat: int = 0
+    normalize: bool = True
+    len_penalty: float = 1.0
+    sampling: Any = None
+    wu_penalty: float = 0.0
+    eos_norm: float = 0.0
 
 
 class Constraints:
     """The constraints of the search of B sentences.
 
     Args:
-        symbols: the special words
+        options: of the search
         vocabulary: the words to choose from ``[K]``, ascending; None: all
         max_len: the step at which every hypothesis ends
-        min_len: before this step none ends, unless there is a prefix
-        unk_penalty: subtracted from log p of the unknown word
-        no_repeat: n-grams of this length occur once in a hypothesis; 0: no limit
+        lengths: ``[B]``, the words of the sources, with their ends
         prefix: ``[B, P]``, words with which the translations begin, with padding; None: free
-        lengths: ``[B]``, hypotheses end at this step; None: whenever they do
-        eos_norm: ``[B]``, gamma |X| of sources of |X| words; gamma |X| / |Y| is subtracted from log p of the end, |Y|
-            counting words, start and end (as OpenNMT's ``-eos_norm``); None: nothing
     """
 
     def __init__(
         self,
-        symbols: Symbols,
+        options: SearchOptions,
         vocabulary: Optional[Tensor],
         max_len: int,
-        min_len: int = 1,
-        unk_penalty: float = 0.0,
-        no_repeat: int = 0,
+        lengths: Tensor,
         prefix: Optional[Tensor] = None,
-        lengths: Optional[Tensor] = None,
-        eos_norm: Optional[Tensor] = None,
     ):
-        self.symbols, self.vocabulary, self.max_len, self.min_len = symbols, vocabulary, max_len, min_len
-        self.unk_penalty, self.no_repeat, self.prefix, self.lengths = unk_penalty, no_repeat, prefix, lengths
-        self.eos_norm = eos_norm
+        self.options, self.vocabulary, self.max_len, self.prefix = options, vocabulary, max_len, prefix
+        self.eos_norm = options.eos_norm * (lengths - 1) if options.eos_norm else None
         self.history: Optional[Tensor] = None  # [R, steps], the words so far, where n-grams are counted
-        special = {"pad": symbols.pad, "unk": symbols.unk, "eos": symbols.eos}
-        self.places: Dict[str, Optional[int]] = {name: self._place(index) for name, index in special.items()}
+        self.pad, self.unk, self.eos = (self._place(word) for word in (options.pad, options.unk, options.eos))
 
     def apply(self, log_probs: Tensor, step: Optional[int]) -> Optional[Tensor]:
         """Changes ``log_probs`` ``[R, K]`` in place; without a ``step`` as all steps have in common.
@@ -63,12 +77,11 @@ class Constraints:
             for each row the row ``[R]`` whose history and log-probabilities it takes over, or None: its own. A prefix
             that holds the end of the sentence gives all hypotheses of the sentence to the first one.
         """
-        pad, unk, eos = (self.places[name] for name in ("pad", "unk", "eos"))
-        taken = None
-        if pad is not None:
-            log_probs.select(1, pad).fill_(-math.inf)  # a third of the time of an assignment by index
-        if unk is not None and self.unk_penalty:
-            log_probs[:, unk] -= self.unk_penalty
+        eos, taken = self.eos, None
+        if self.pad is not None:
+            log_probs.select(1, self.pad).fill_(-math.inf)  # a third of the time of an assignment by index
+        if self.unk is not None and self.options.unk_penalty:
+            log_probs[:, self.unk] -= self.options.unk_penalty
         if step is None:
             return None
         if self.eos_norm is not None:
@@ -78,24 +91,19 @@ class Constraints:
             log_probs.fill_(-math.inf)[:, eos] = end
         if self.prefix is not None and step < self.prefix.size(1) and step < self.max_len:
             taken = self._force(log_probs, step)
-        elif step < self.min_len:
+        elif step < self.options.min_len:
             log_probs.select(1, eos).fill_(-math.inf)
-        if self.no_repeat and self.history is not None:
+        if self.options.no_repeat and self.history is not None:
             self._forbid_repetitions(log_probs, self.history)
-        if self.lengths is not None:
-            lengths = self.lengths.repeat_interleave(len(log_probs) // len(self.lengths))
-            log_probs[:, eos] = torch.where(lengths > step, -math.inf, 0.0)
         return taken
 
     def select(self, rows: Tensor, words: Tensor, sentences: Optional[Tensor]) -> None:
         """Follows the search: new row ``[R']`` continues old row ``rows`` by ``words``; ``sentences`` stay, or all."""
-        if self.no_repeat:
+        if self.options.no_repeat:
             new = words.unsqueeze(1)
             self.history = new if self.history is None else torch.cat([self.history.index_select(0, rows), new], 1)
         if sentences is not None:
-            self.prefix = None if self.prefix is None else self.prefix.index_select(0, sentences)
-            self.lengths = None if self.lengths is None else self.lengths.index_select(0, sentences)
-            self.eos_norm = None if self.eos_norm is None else self.eos_norm.index_select(0, sentences)
+            self.prefix, self.eos_norm = index_rows((self.prefix, self.eos_norm), sentences)
 
     def _place(self, word: int) -> Optional[int]:
         """Where a word is among the words to choose from, or None."""
@@ -116,8 +124,8 @@ class Constraints:
         words = self.prefix[:, step].repeat_interleave(hypotheses)
         places = self._places(words).unsqueeze(1)
         forced = torch.full_like(log_probs, -math.inf).scatter(1, places, log_probs.gather(1, places))
-        log_probs.copy_(torch.where(words.ne(self.symbols.pad).unsqueeze(1), forced, log_probs))
-        ended = words.eq(self.symbols.eos)
+        log_probs.copy_(torch.where(words.ne(self.options.pad).unsqueeze(1), forced, log_probs))
+        ended = words.eq(self.options.eos)
         if not bool(ended.any()):
             return None
         rows = torch.arange(len(words), device=words.device)
@@ -127,11 +135,11 @@ class Constraints:
 
     def _forbid_repetitions(self, log_probs: Tensor, history: Tensor) -> None:
         """No n-gram twice: a word is forbidden if it followed the last n - 1 words before."""
-        steps, before = history.size(1), self.no_repeat - 1
+        steps, before = history.size(1), self.options.no_repeat - 1
         if steps <= before:
             return
-        grams = history.unfold(1, self.no_repeat, 1)  # [R, n-grams, n]
+        grams = history.unfold(1, before + 1, 1)  # [R, n-grams, n]
         last = history[:, steps - before :].unsqueeze(1)
         repeated = (grams[:, :, :before] == last).all(2)
-        words = grams[:, :, -1].masked_fill(~repeated, self.symbols.pad)
+        words = grams[:, :, -1].masked_fill(~repeated, self.options.pad)
         log_probs.scatter_(1, self._places(words), -math.inf)

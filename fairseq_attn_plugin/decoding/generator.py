@@ -1,7 +1,7 @@
 """fairseq's generators with this package's search inside.
 
 :class:`Generator` is a ``SequenceGenerator`` of fairseq: it has its attributes, and ``generate`` takes and returns what
-fairseq's does. Beam search, length-matched beam search and sampling are those of
+fairseq's does. Beam search and sampling are those of
 :mod:`fairseq_attn_plugin.decoding.search`. Every other search is fairseq's own, which one logged line says.
 """
 
@@ -24,21 +24,23 @@ from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithA
 from torch import Tensor
 
 from ..errors import OptionError
-from .constraints import Symbols
+from ..models.attn_lstm import AttnLSTMModel
+from .constraints import SearchOptions
 from .options import DecodingOptions
 from .replay import Graphs, ReplayedSearch, can_replay
-from .search import Search, SearchOptions
-from .stepper import is_ours, steppers
+from .search import Search
+from .stepper import steppers
 
 __all__ = ["AligningGenerator", "Generator", "generator_class"]
 
 logger = logging.getLogger(__name__)
 
 ROWS = 320  # hypotheses that are searched at once on a processor
-OWN = (BeamSearch, LengthConstrainedBeamSearch, Sampling)
+OWN = (BeamSearch, Sampling)
 OTHERS: Dict[type, str] = {
     DiverseBeamSearch: "--diverse-beam-groups",
     DiverseSiblingsSearch: "--diversity-rate",
+    LengthConstrainedBeamSearch: "--match-source-len",
     LexicallyConstrainedBeamSearch: "--constraints",
     PrefixConstrainedBeamSearch: "prefix_allowed_tokens_fn",
 }
@@ -46,7 +48,11 @@ OTHERS: Dict[type, str] = {
 
 def generator_class(models: List[Any], options: DecodingOptions, print_alignment: Any) -> Optional[Type[Any]]:
     """The generator for an ensemble, or None: fairseq's."""
-    if options.decoding_engine == "stock" or not models or not all(is_ours(model) for model in models):
+    if (
+        options.decoding_engine == "stock"
+        or not models
+        or not all(isinstance(model, AttnLSTMModel) for model in models)
+    ):
         options.check_unused(
             "--decoding-engine stock, or a model of another package, is decoded by fairseq's own search"
         )
@@ -84,14 +90,15 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         self.steppers = steppers(list(self.model.models), self.temperature, decoding)
         blocker = self.repeat_ngram_blocker
         self.search_options = SearchOptions(
-            Symbols(self.pad, self.unk, self.eos),
+            self.pad,
+            self.unk,
+            self.eos,
             self.beam_size,
             self.min_len,
             self.unk_penalty,
             0 if blocker is None else blocker.no_repeat_ngram_size,
             self.normalize_scores,
             self.len_penalty,
-            self.match_source_len,
             self.search if isinstance(self.search, Sampling) else None,
             decoding.wu_penalty,
             decoding.eos_norm,
@@ -123,10 +130,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
             return super()._generate(sample, prefix_tokens, constraints, bos_token)  # type: ignore[no-any-return]
         if constraints is not None:
             raise NotImplementedError("target-side constraints need --constraints")
-        if self.match_source_len:
-            longest = int(net_input["src_lengths"].max())
-        else:
-            longest = min(int(self.max_len_a * net_input["src_tokens"].size(1) + self.max_len_b), self.max_len - 1)
+        longest = min(int(self.max_len_a * net_input["src_tokens"].size(1) + self.max_len_b), self.max_len - 1)
         if self.min_len > longest:
             raise OptionError(
                 f"--min-len {self.min_len}: greater than the greatest length of a translation, {longest} "

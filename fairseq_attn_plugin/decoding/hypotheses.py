@@ -8,7 +8,6 @@ numpy costs more than the loop. Words and scores of all paths are then read at o
 
 from __future__ import annotations
 
-import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -88,61 +87,43 @@ class Finished:
                 endings.append(Ending(step, row, score))
         return [place for place, sentence in enumerate(sentences) if len(self.endings[sentence]) < self.beam]
 
-    def read(
-        self, trace: Trace, eos: int, divisors: Sequence[float], lengths: Optional[Sequence[int]] = None
-    ) -> List[List[Dict[str, Any]]]:
+    def read(self, trace: Trace, eos: int, divisors: Sequence[float]) -> List[List[Dict[str, Any]]]:
         """For each sentence its hypotheses as fairseq returns them, the best first.
 
         Args:
             trace: of the search
             eos: the word that ends them
             divisors: for each number of words, from 1, that by which log p(Y | X) is divided
-            lengths: of B sentences; hypotheses with more words before their ends are the worst
         """
         first = trace.starts[1]
         above: List[int] = []  # for each node after the first step, the node that it continues
         if trace.parents:
             starts = np.repeat(trace.starts[: len(trace.parents)], [len(rows) for rows in trace.parents])
             above = (torch.cat(trace.parents).cpu().numpy() + starts).tolist()
+
+        def rank(ending: Ending) -> float:  # as float32 rounds it: hypotheses may tie
+            return float(np.float32(ending.score / divisors[ending.step]))
+
+        ranked = [one for endings in self.endings for one in sorted(endings, key=rank, reverse=True)]
         nodes: List[int] = []
-        sizes: List[int] = []
-        ranks: List[float] = []
-        sums: List[float] = []
-        for sentence, endings in enumerate(self.endings):
-            ranked = []
-            for ending in endings:
-                late = lengths is not None and lengths[sentence] < ending.step
-                # as float32 rounds it: hypotheses may tie
-                ranked.append(-math.inf if late else float(np.float32(ending.score / divisors[ending.step])))
-            for place in sorted(range(len(endings)), key=lambda place: -ranked[place]):
-                step, row, score = endings[place]
-                node = trace.starts[step] + row
-                path = [node]
-                while node >= first:
-                    node = above[node - first]
-                    path.append(node)
-                path.reverse()
-                nodes += path
-                sizes.append(step + 1)
-                ranks.append(ranked[place])
-                sums.append(score)
+        for step, row, _ in ranked:
+            path = [trace.starts[step] + row]
+            while path[-1] >= first:
+                path.append(above[path[-1] - first])
+            nodes += reversed(path)
+        sizes = [ending.step + 1 for ending in ranked]
         places, nothing = self._tensor(nodes, torch.long), torch.empty(0)
         ends = self._tensor(sizes, torch.long).cumsum(0) - 1
         # What follows a node: the word and the sum of the next one of its path, or the end and the hypothesis's score.
         words = torch.cat([places.new_full((first,), eos), *trace.words]).index_select(0, places)
         before = torch.cat([torch.zeros(first, device=self.device), *trace.scores]).index_select(0, places)
         tokens, after = words.roll(-1), before.roll(-1)
-        after[ends] = self._tensor(sums, torch.float32)
+        after[ends] = self._tensor([ending.score for ending in ranked], torch.float32)
         weights: Sequence[Tensor] = [nothing] * len(sizes)
         if trace.weights and sizes:
             weights = torch.cat(trace.weights).index_select(0, places).t().split(sizes, dim=1)
-        parts = zip(
-            tokens.split(sizes),
-            self._tensor(ranks, torch.float32).unbind(),
-            weights,
-            after.sub_(before).split(sizes),
-            strict=True,
-        )
+        scores = self._tensor(list(map(rank, ranked)), torch.float32).unbind()
+        parts = zip(tokens.split(sizes), scores, weights, after.sub_(before).split(sizes), strict=True)
         hypotheses = (
             {"tokens": t, "score": score, "attention": w, "alignment": nothing, "positional_scores": g}
             for t, score, w, g in parts

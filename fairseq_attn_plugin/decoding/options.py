@@ -10,12 +10,12 @@ a generator was asked for, and :func:`fairseq_attn_plugin.decoding.stepper.stepp
 import argparse
 import math
 from dataclasses import dataclass, fields
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from ..errors import OptionError
 from ..options import flag, need, option
 
-__all__ = ["ENGINES", "PRECISIONS", "STEEPEST", "DecodingOptions", "add_decoding_options", "check_precision"]
+__all__ = ["DecodingOptions", "add_decoding_options", "check_search"]
 
 ENGINES = ("plugin", "stock")
 PRECISIONS = ("float32", "bfloat16", "int8")
@@ -57,9 +57,8 @@ class DecodingOptions:
     shortlist_frequent: int = option(100, "with --shortlist: the most frequent words, always possible (default: 100)")
 
     def __post_init__(self) -> None:
-        check_precision(self.decoding_precision)
-        if self.decoding_engine not in ENGINES:
-            raise OptionError(f"--decoding-engine {self.decoding_engine}: must be {' or '.join(ENGINES)}")
+        for name, known in (("decoding_precision", PRECISIONS), ("decoding_engine", ENGINES)):
+            need(getattr(self, name) in known, self, name, " or ".join(known))
         need(0 <= self.eos_norm < math.inf, self, "eos_norm", "0 or more")
         need(0 <= self.wu_penalty <= STEEPEST, self, "wu_penalty", f"0 or more and at most {STEEPEST}")
         for name in ("shortlist_size", "shortlist_frequent"):
@@ -85,15 +84,78 @@ class DecodingOptions:
         return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
 
 
-def check_precision(precision: str) -> None:
-    """Raises OptionError unless ``precision`` is one of :data:`PRECISIONS`."""
-    if precision not in PRECISIONS:
-        raise OptionError(f"--decoding-precision {precision}: unknown precision; choose from {', '.join(PRECISIONS)}")
-
-
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options to a command of fairseq-attn; ``DecodingOptions.of(args)`` reads them."""
     group = parser.add_argument_group("decoding, as in fairseq-generate")
     for own in fields(DecodingOptions):
         kind = own.type if isinstance(own.type, type) else str  # Optional[str] is a string
         group.add_argument(flag(own.name), type=kind, default=own.default, help=own.metadata["help"])
+
+
+# --- the values of fairseq's options of search, which it takes as they come, and fails of or misunderstands later
+
+Check = Tuple[Callable[[Any], bool], str]
+
+_POSITIVE: Check = (lambda x: isinstance(x, int) and x >= 1, "at least 1, a whole number")
+_NOT_NEGATIVE: Check = (lambda x: 0 <= x < math.inf, "0 or more")
+_COUNT: Check = (lambda x: isinstance(x, int) and x >= -1, "at least 1, a whole number (-1 or 0: do without)")
+_FINITE: Check = (math.isfinite, "a finite number")
+
+_CHECKS: Dict[str, Check] = {
+    "beam": _POSITIVE,
+    "nbest": _POSITIVE,
+    "lenpen": (lambda x: abs(x) <= STEEPEST, f"a number of at most {STEEPEST}"),
+    "unkpen": _FINITE,
+    "temperature": (lambda x: 0 < x < math.inf, "above 0"),
+    "max_len_a": _NOT_NEGATIVE,
+    "max_len_b": _NOT_NEGATIVE,
+    "min_len": _NOT_NEGATIVE,
+    "prefix_size": _NOT_NEGATIVE,
+    "no_repeat_ngram_size": _NOT_NEGATIVE,
+    "sampling_topk": _COUNT,
+    "sampling_topp": (lambda x: x == -1 or 0 <= x <= 1, "above 0 and at most 1 (-1 or 0: all words)"),
+    "diverse_beam_groups": _COUNT,
+    "diverse_beam_strength": _FINITE,
+    "diversity_rate": _FINITE,
+    "lm_weight": _FINITE,
+}
+
+# The options that choose a search, and whether they do.
+_SEARCHES: Dict[str, Callable[[Any], bool]] = {
+    "sampling": bool,
+    "match_source_len": bool,
+    "diverse_beam_groups": lambda x: x is not None and x > 0,
+    "diversity_rate": lambda x: x is not None and x > 0,
+}
+
+
+def check_search(args: Any) -> None:
+    """Checks the options of a generator, of a command line, of ``--eval-bleu-args`` or of a keyword alike.
+
+    Args:
+        args: fairseq's ``GenerationConfig`` or a namespace; what it lacks is not checked
+
+    Raises:
+        OptionError: a value that search cannot have, or values that contradict each other
+    """
+    for name, (right, what) in _CHECKS.items():
+        if hasattr(args, name) and not _holds(right, getattr(args, name)):
+            raise OptionError(f"{flag(name)} {getattr(args, name)!r}: must be {what}")
+    chosen = [name for name, given in _SEARCHES.items() if given(getattr(args, name, None))]
+    if len(chosen) > 1:
+        raise OptionError(f"{' and '.join(map(flag, chosen))}: are different searches; choose one")
+    if getattr(args, "retain_iter_history", False):
+        raise OptionError("--retain-iter-history: is for models that refine a translation in iterations; leave it out")
+    # without --beam search has a width of 5, in fairseq-train as well
+    beam, nbest, groups = (getattr(args, *given) for given in (("beam", 5), ("nbest", 1), ("diverse_beam_groups", -1)))
+    if nbest > beam:
+        raise OptionError(f"--nbest {nbest}: must be at most --beam {beam}, the hypotheses that search keeps")
+    if groups > 1 and beam % groups:
+        raise OptionError(f"--diverse-beam-groups {groups}: must divide --beam {beam} into groups of equal size")
+
+
+def _holds(right: Callable[[Any], bool], value: Any) -> bool:
+    try:
+        return right(value)
+    except TypeError:  # null, or a text: JSON and keywords have both
+        return False

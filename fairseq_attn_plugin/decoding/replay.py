@@ -23,8 +23,9 @@ from torch import Tensor
 from ..attention import map_tensors
 from ..errors import first_cause
 from ..modules.latent.latent_decoder import LatentDecoder
-from .search import Candidates, Search, SearchOptions
-from .stepper import ModelStepper, Stepper, tensors_of
+from .constraints import SearchOptions
+from .search import Candidates, Search
+from .stepper import ModelStepper, tensors_of
 
 __all__ = ["Graphs", "ReplayedSearch", "can_replay"]
 
@@ -68,7 +69,7 @@ def can_replay(steppers: Any, options: SearchOptions, net_input: Dict[str, Any],
         and all(isinstance(stepper, ModelStepper) and not waits(stepper.model.decoder) for stepper in steppers)
         and prefix is None
         and options.sampling is None
-        and not (options.no_repeat or options.match_source_len or options.eos_norm)
+        and not (options.no_repeat or options.eos_norm)
     )
 
 
@@ -136,13 +137,13 @@ class ReplayedSearch(Search):
     def __init__(
         self,
         graphs: Graphs,
-        steppers: Sequence[Stepper],
+        steppers: Sequence[ModelStepper],
         net_input: Dict[str, Any],
         options: SearchOptions,
         max_len: int,
         first: int,
     ):
-        source, pad = net_input["src_tokens"], options.symbols.pad
+        source, pad = net_input["src_tokens"], options.pad
         size, more = source.size(1), -source.size(1) % MULTIPLE
         left = bool(source[:, 0].eq(pad).any()) or not bool(source[:, -1].eq(pad).any())
         source = F.pad(source, (more, 0) if left else (0, more), value=pad)
@@ -183,7 +184,7 @@ class ReplayedSearch(Search):
         self._enter(places)
         log_probs, weights = self.ensemble.step(places.tokens, places.step)
         self.constraints.apply(log_probs, None)
-        log_probs[:, self.options.symbols.eos] += places.end
+        log_probs[:, self.options.eos] += places.end
         found = self._candidates(log_probs, 1, None)
         ends, first = self._ends(found)
         count = places.count + first.sum(1)

@@ -13,53 +13,21 @@ of it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .candidates import best_continuations
-from .constraints import Constraints, Symbols
-from .ensemble import Ensemble
+from .constraints import Constraints, SearchOptions
 from .hypotheses import Finished, Trace
-from .stepper import Stepper
+from .stepper import Ensemble, ModelStepper
 
-__all__ = ["Search", "SearchOptions"]
+__all__ = ["Candidates", "Search", "best_continuations"]
 
 LEAVES = 4  # finished sentences leave when they are one in so many
 STEP = 4  # numbers of sentences are multiples of it, because oneDNN compiles a kernel for each number of rows
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """The options of a search; names and meanings are fairseq's.
-
-    Args:
-        symbols: the special words of the target
-        beam: hypotheses of a sentence
-        min_len: see :class:`~fairseq_attn_plugin.decoding.constraints.Constraints`
-        unk_penalty, no_repeat: see there
-        normalize, len_penalty: hypotheses are ranked by log p / length^len_penalty, or by log p
-        match_source_len: translations have the length of their sources
-        sampling: fairseq's search by sampling, or None
-        wu_penalty: where it is not 0, hypotheses are ranked by log p / ((5 + |Y|) / 6)^wu_penalty instead (Wu et al.
-            2016, "Google's Neural Machine Translation System"); |Y| counts the words, the start and the end
-        eos_norm: see :class:`~fairseq_attn_plugin.decoding.constraints.Constraints`
-    """
-
-    symbols: Symbols
-    beam: int
-    min_len: int = 1
-    unk_penalty: float = 0.0
-    no_repeat: int = 0
-    normalize: bool = True
-    len_penalty: float = 1.0
-    match_source_len: bool = False
-    sampling: Any = None
-    wu_penalty: float = 0.0
-    eos_norm: float = 0.0
+SIZE = 16  # places of a block in :func:`best_continuations`
 
 
 class Candidates(NamedTuple):
@@ -84,7 +52,7 @@ class Search:
 
     def __init__(
         self,
-        steppers: Sequence[Stepper],
+        steppers: Sequence[ModelStepper],
         net_input: Dict[str, Any],
         options: SearchOptions,
         max_len: int,
@@ -93,19 +61,9 @@ class Search:
     ):
         self.options, self.max_len = options, max_len
         source = net_input["src_tokens"]
-        self.matched: Optional[Tensor] = net_input["src_lengths"] if options.match_source_len else None
         self.ensemble = Ensemble(steppers, net_input, prefix)
-        self.constraints = Constraints(
-            options.symbols,
-            self.ensemble.vocabulary,
-            max_len,
-            options.min_len,
-            options.unk_penalty,
-            options.no_repeat,
-            prefix,
-            self.matched,
-            options.eos_norm * source.ne(options.symbols.pad).sum(1).sub(1) if options.eos_norm else None,
-        )
+        lengths = net_input["src_lengths"]
+        self.constraints = Constraints(options, self.ensemble.vocabulary, max_len, lengths, prefix)
         self.sentences = list(range(len(source)))  # those that are still searched
         self.tokens = source.new_full((len(source),), first)  # [R], the last words
         self.scores: Optional[Tensor] = None  # [S, W]
@@ -142,13 +100,13 @@ class Search:
 
     def _ends(self, found: Candidates) -> Tuple[Tensor, Tensor]:
         """Which candidates end, and which are finished hypotheses, ``[S, beam]``."""
-        ends = found.words.eq(self.options.symbols.eos) & found.scores.ne(-math.inf)
+        ends = found.words.eq(self.options.eos) & found.scores.ne(-math.inf)
         first = ends[:, : self.options.beam]
         return ends, first if self.ignored is None else first & ~self.ignored
 
     def _greedy(self) -> None:
         """The same for one hypothesis of one sentence, where nothing is to be sorted or selected."""
-        eos, vocabulary, row = self.options.symbols.eos, self.ensemble.vocabulary, torch.zeros_like(self.tokens)
+        eos, vocabulary, row = self.options.eos, self.ensemble.vocabulary, torch.zeros_like(self.tokens)
         past: Optional[Tensor] = None
         for step in range(self.max_len + 1):
             log_probs, weights = self.ensemble.step(self.tokens, step)
@@ -170,8 +128,7 @@ class Search:
         sizes = range(1, len(self.trace.starts))  # words with the end
         bases = [(5 + size + 1) / 6 if options.wu_penalty else size for size in sizes]
         divisors = [float(np.float32(base**power)) for base in bases]
-        lengths = None if self.matched is None else self.matched.tolist()
-        return self.finished.read(self.trace, options.symbols.eos, divisors, lengths)
+        return self.finished.read(self.trace, options.eos, divisors)
 
     def _candidates(self, log_probs: Tensor, step: int, taken: Optional[Tensor]) -> Candidates:
         beam, sentences = self.options.beam, len(self.sentences)
@@ -235,3 +192,33 @@ class Search:
         self.constraints.select(rows, self.tokens, stay)
         if self.options.beam > 1 or stay is not None:
             self.ensemble.select(rows, stay)
+
+
+def best_continuations(log_probs: Tensor, scores: Optional[Tensor], count: int) -> Tuple[Tensor, Tensor, Tensor]:
+    """The ``count`` greatest log_probs + scores of each sentence, the greatest first.
+
+    torch.topk reads all numbers with comparisons and branches. On a processor it is faster to find the maxima of blocks
+    first: the k greatest numbers lie in the k blocks with the greatest maxima, and torch.topk looks at these only.
+
+    Args:
+        log_probs: ``[B, W, K]``, of the next word, for W hypotheses of each sentence; is written into
+        scores: ``[B, W]``, of the hypotheses, or None: zero
+        count: how many
+
+    Returns:
+        their sums, hypotheses (from 0 to W - 1) and words (from 0 to K - 1), ``[B, count]`` each
+    """
+    sums = (log_probs if scores is None else log_probs.add_(scores.unsqueeze(2))).flatten(1)
+    sentences, size = sums.shape
+    blocks = size // SIZE  # block j has the places j, j + blocks, j + 2 blocks, ...
+    # worth its many small steps where there is much to read
+    if size < (32768 if sentences == 1 else 1024) or blocks < 2 * count or sums.device.type != "cpu":
+        best, places = sums.topk(count, dim=1)
+    else:
+        chosen = sums[:, : blocks * SIZE].unflatten(1, (SIZE, blocks)).amax(1).topk(count, dim=1, sorted=False).indices
+        read = (chosen.unsqueeze(2) + blocks * torch.arange(SIZE)).flatten(1)
+        read = torch.cat([read, torch.arange(blocks * SIZE, size).expand(sentences, -1)], 1)  # what is in no block
+        best, index = sums.gather(1, read).topk(count, dim=1)
+        places = read.gather(1, index)
+    rows = places.div(log_probs.size(2), rounding_mode="floor")
+    return best, rows, places - rows * log_probs.size(2)

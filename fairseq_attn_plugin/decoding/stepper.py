@@ -1,4 +1,4 @@
-"""What a search knows of a model: a :class:`Stepper`.
+"""What a search knows of models: a :class:`ModelStepper` over the encoder and decoder of each model of an ensemble.
 
 A search translates B sentences. It begins with one row for each sentence, and after its first step each sentence has
 ``beam`` neighbouring rows, its hypotheses; R counts the rows. For each step it calls
@@ -6,17 +6,18 @@ A search translates B sentences. It begins with one row for each sentence, and a
     output, state = stepper.step(tokens, state, step)            # [R], the last word of each row
     state = stepper.select(state, rows, sentences)               # the rows that go on
 
-An ensemble is several steppers, whose probabilities the search averages. :class:`ModelStepper` is over the encoder and
-decoder of any translation model of this package. Where their weights do not change any more, their products are packed
-(:mod:`fairseq_attn_plugin.ops.packed`), in the precision that the options name, and a step is traced by TorchScript.
+:class:`Ensemble` averages the probabilities of several models. Where the weights of a model do not change any more, its
+products are packed (:mod:`fairseq_attn_plugin.ops.packed`), in the precision that the options name, and a step is
+traced by TorchScript.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import warnings
 from collections import Counter
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Protocol, Tuple, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from fairseq.modules import FairseqDropout
@@ -26,7 +27,6 @@ from ..attention import index_rows, map_tensors
 from ..attention.density_matrix import AdditiveDensityMatrix, MultiplicativeDensityMatrix
 from ..attention.soft import SoftAttention
 from ..errors import OptionError
-from ..models.attn_lstm import AttnLSTMModel
 from ..modules.decoder import LSTMDecoder
 from ..modules.decoder_state import Decoded, Progress
 from ..modules.latent.first_order_decoder import FirstOrderDecoder
@@ -38,8 +38,7 @@ from ..ops.precision import with_fixed
 from .options import DecodingOptions
 from .shortlist import Shortlist
 
-__all__ = ["ModelState", "ModelStepper", "StepOutput", "Stepper", "is_ours", "steppers", "tensors_of"]
-
+__all__ = ["Ensemble", "ModelState", "ModelStepper", "StepOutput", "steppers", "tensors_of", "with_tensors"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,56 +54,13 @@ class StepOutput(NamedTuple):
     weights: Optional[Tensor]  # [R, N], of the attention; None where they are not wanted
 
 
-class Stepper(Protocol):
-    """A model as a search uses it. States are opaque but for one attribute, see :meth:`begin`."""
-
-    def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> Any:
-        """Encodes a batch, once.
-
-        Args:
-            net_input: of fairseq's batch: ``src_tokens`` ``[B, N]`` and ``src_lengths`` ``[B]``
-            prefix: ``[B, P]``, words with which the translations must begin, with padding; for a shortlist
-
-        Returns:
-            the state of B rows, one for each sentence. Its attribute ``vocabulary`` is None, and K is V, or the
-            ascending indices ``[K]`` of the target words to choose from.
-        """
-        ...
-
-    def step(self, tokens: Tensor, state: Any, step: int) -> Tuple[StepOutput, Any]:
-        """One decoder step.
-
-        Args:
-            tokens: ``[R]``, the last word of each row, an index of the whole vocabulary
-            state: of :meth:`begin`, of the last step or of :meth:`select`; not to be used again
-            step: from 0
-        """
-        ...
-
-    def select(self, state: Any, rows: Tensor, sentences: Optional[Tensor] = None) -> Any:
-        """The state of the rows that go on.
-
-        Args:
-            state: of the last step
-            rows: ``[R']``, the old row that each new row continues. A sentence's rows stay together, in equal number
-                for all sentences
-            sentences: ``[B']``, ascending, the old numbers of the sentences that stay; None if all of them stay
-        """
-        ...
-
-
 class ModelState(NamedTuple):
     """The state of a :class:`ModelStepper`."""
 
     encoder_out: Dict[str, Any]
-    incremental: Dict[str, Any]
-    vocabulary: Optional[Tensor] = None  # [K], the shortlist
+    incremental: Dict[str, Any]  # of fairseq
+    vocabulary: Optional[Tensor] = None  # [K], ascending, the words of the shortlist; None: all
     weights: Optional[FixedWeights] = None
-
-
-def is_ours(model: Any) -> bool:
-    """Whether a model has a stepper."""
-    return isinstance(model, AttnLSTMModel)
 
 
 class ModelStepper:
@@ -129,14 +85,21 @@ class ModelStepper:
     ):
         self.model, self.decoder, self.temperature, self.shortlist = model, model.decoder, temperature, shortlist
         self.weights = None if precision is None else FixedWeights(model.parameters(), precision)
-        decodes = type(self.decoder) in (LSTMDecoder, LatentDecoder, PosteriorDecoder)
-        self.decodes = decodes and getattr(self.decoder, "alignment", "prior") == "prior"
-        self.traces = self.weights is not None and self.decodes and is_traceable(self.decoder)
+        known = type(self.decoder) in (LSTMDecoder, LatentDecoder, PosteriorDecoder)
+        plain = self.weights is not None and known and getattr(self.decoder, "alignment", "prior") == "prior"
+        self.traces = plain and is_traceable(self.decoder)
+        self.normalized = plain and temperature == 1.0 and self.decoder.returns_log_probs
         self.steps: Counter[Any] = Counter()  # by structure of the state
         self.traced: Dict[Any, Any] = {}
 
     @torch.inference_mode()
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> ModelState:
+        """Encodes a batch, once; the state has one row for each of B sentences.
+
+        Args:
+            net_input: of fairseq's batch: ``src_tokens`` ``[B, N]`` and ``src_lengths`` ``[B]``
+            prefix: ``[B, P]``, words with which the translations must begin, with padding; for a shortlist
+        """
         weights, words = self.weights, None
         with with_fixed(weights):
             encoder_out = self.model.encoder.forward_torchscript(net_input)
@@ -145,15 +108,19 @@ class ModelStepper:
             words = self.shortlist.words(encoder_out["tokens"], prefix, MULTIPLE if sentences >= PACKED_ROWS else 1)
             weights = weights.confined_to(words, self.decoder.vocabulary, sentences)
         incremental: Dict[str, Any] = {}
-        if self.decodes:  # the first step is then as the others
-            with with_fixed(weights):
-                progress = self.decoder.start(encoder_out, True)
-            self.decoder.set_incremental_state(incremental, PROGRESS, progress)
+        with with_fixed(weights):  # the first step is then as the others
+            self.decoder.set_incremental_state(incremental, PROGRESS, self.decoder.start(encoder_out, True))
         return ModelState(encoder_out, incremental, words, weights)
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: ModelState, step: Union[int, Tensor]) -> Tuple[StepOutput, ModelState]:
-        """As :meth:`Stepper.step`; the number of the step may be a tensor ``[1]``."""
+        """One decoder step.
+
+        Args:
+            tokens: ``[R]``, the last word of each row, an index of the whole vocabulary
+            state: of :meth:`begin`, of the last step or of :meth:`select`; not to be used again
+            step: from 0; may be a tensor ``[1]``
+        """
         with with_fixed(state.weights):
             return self._step(tokens, state, step)
 
@@ -161,48 +128,53 @@ class ModelStepper:
         incremental = dict(state.incremental)
         if isinstance(step, Tensor):
             incremental[POSITION] = step
-        if self.decodes:
-            decoded = self._decoded(tokens, state.encoder_out, incremental, step)
+        decoded = self._traced(tokens, state.encoder_out, incremental, step) if self.traces else None
+        if decoded is None:
+            out, extra = self.decoder(columns(tokens, step), state.encoder_out, incremental)
+            (weights,) = extra["attn"]
+        else:
             memory = self.decoder.get_incremental_state(incremental, PROGRESS).memory
             out = self.decoder.words_of(decoded, memory, state.encoder_out)
             weights = decoded.weights if self.decoder.need_attn else None
-        else:
-            out, extra = self.decoder(columns(tokens, step), state.encoder_out, incremental)
-            (weights,) = extra["attn"]
         if self.temperature != 1.0:
             out = out / self.temperature  # also the features of an adaptive softmax, as fairseq does
-        normalized = self.decoder.adaptive_softmax is not None
-        if normalized:
+        adaptive = self.decoder.adaptive_softmax is not None
+        if adaptive:
             out = self.model.get_normalized_probs((out, None), log_probs=True)
-        elif self.weights is not None and self.decodes and self.temperature == 1.0:
-            normalized = self.decoder.returns_log_probs
         weights = None if weights is None else weights[:, -1]
         incremental.pop(POSITION, None)
-        return StepOutput(out[:, -1].float(), normalized, weights), state._replace(incremental=incremental)
+        output = StepOutput(out[:, -1].float(), adaptive or self.normalized, weights)
+        return output, state._replace(incremental=incremental)
 
-    def _decoded(
+    def _traced(
         self, tokens: Tensor, encoder_out: Dict[str, Any], incremental: Dict[str, Any], step: Union[int, Tensor]
-    ) -> Decoded:
-        """One step without the words; ``incremental`` becomes the state after it."""
+    ) -> Optional[Decoded]:
+        """One step without the words, of which ``incremental`` becomes the state; None before there is a trace."""
         progress = self.decoder.get_incremental_state(incremental, PROGRESS)
-        if self.traces and self.decoder.intervention is None:
-            given = (progress.state, progress.memory, {"encodings": encoder_out["encodings"]})
-            structure = structure_of(given)
-            self.steps[structure] += 1
-            if self.steps[structure] > UNTRACED:
-                if structure not in self.traced:
-                    self.traced[structure] = traced(self.decoder, self.weights, given, progress, tokens)
-                position = step if isinstance(step, Tensor) else torch.full((1,), step, device=tokens.device)
-                features, weights, scores, *after = self.traced[structure](tokens, position, *tensors_of(given))
-                state = with_tensors(progress.state, after)
-                self.decoder.set_incremental_state(incremental, PROGRESS, progress._replace(state=state))
-                attends = self.decoder.attention is not None
-                return Decoded(features, weights if attends else None, scores if attends else None, state)
-        decoded, _ = self.decoder.decode(columns(tokens, step), encoder_out, incremental)
-        return decoded  # type: ignore[no-any-return]
+        given = (progress.state, progress.memory, {"encodings": encoder_out["encodings"]})
+        structure = structure_of(given)
+        self.steps[structure] += 1
+        if self.steps[structure] <= UNTRACED or self.decoder.intervention is not None:
+            return None
+        if structure not in self.traced:
+            self.traced[structure] = traced(self.decoder, self.weights, given, progress, tokens)
+        position = step if isinstance(step, Tensor) else torch.full((1,), step, device=tokens.device)
+        features, weights, scores, *after = self.traced[structure](tokens, position, *tensors_of(given))
+        state = with_tensors(progress.state, after)
+        self.decoder.set_incremental_state(incremental, PROGRESS, progress._replace(state=state))
+        attends = self.decoder.attention is not None
+        return Decoded(features, weights if attends else None, scores if attends else None, state)
 
     def select(self, state: ModelState, rows: Tensor, sentences: Optional[Tensor] = None) -> ModelState:
-        decoder, encoder_out = self.model.decoder, state.encoder_out
+        """The state of the rows that go on.
+
+        Args:
+            state: of the last step
+            rows: ``[R']``, the old row that each new row continues. A sentence's rows stay together, in equal number
+                for all sentences
+            sentences: ``[B']``, ascending, the old numbers of the sentences that stay; None if all of them stay
+        """
+        decoder, encoder_out = self.decoder, state.encoder_out
         progress: Progress = decoder.get_incremental_state(state.incremental, PROGRESS)
         memory = progress.memory
         if sentences is not None:
@@ -220,6 +192,42 @@ class ModelStepper:
         progress = progress._replace(state=index_rows(progress.state, rows), memory=memory)
         decoder.set_incremental_state(incremental, PROGRESS, progress)
         return state._replace(encoder_out=encoder_out, incremental=incremental)
+
+
+class Ensemble:
+    """One or more steppers during the search of a batch: the mean of their probabilities, and of their attention.
+
+    Args:
+        steppers: the models
+        net_input: fairseq's batch
+        prefix: ``[B, P]``, words with which the translations must begin, or None
+
+    Attributes:
+        vocabulary: the words ``[K]`` to choose from, ascending; None: all
+    """
+
+    def __init__(self, steppers: Sequence[ModelStepper], net_input: Dict[str, Any], prefix: Optional[Tensor]):
+        self.steppers = steppers
+        self.states: List[Any] = [stepper.begin(net_input, prefix) for stepper in steppers]
+        self.vocabulary: Optional[Tensor] = self.states[0].vocabulary
+
+    def step(self, tokens: Tensor, step: int) -> Tuple[Tensor, Optional[Tensor]]:
+        """log p ``[R, K]`` of the next word after ``tokens`` ``[R]``, to be written into, and attention ``[R, N]``."""
+        log_probs: List[Tensor] = []
+        attention: Optional[Tensor] = None
+        for i, stepper in enumerate(self.steppers):
+            (logits, normalized, weights), self.states[i] = stepper.step(tokens, self.states[i], step)
+            log_probs.append(logits if normalized else logits.log_softmax(-1))
+            if weights is not None:
+                attention = weights if attention is None else attention + weights
+        if len(log_probs) == 1:
+            return log_probs[0], attention
+        mean = torch.stack(log_probs).logsumexp(0).sub_(math.log(len(log_probs)))
+        return mean, None if attention is None else attention / len(log_probs)
+
+    def select(self, rows: Tensor, sentences: Optional[Tensor]) -> None:
+        """Keeps the rows that go on; see :meth:`ModelStepper.select`."""
+        self.states = [one.select(state, rows, sentences) for one, state in zip(self.steppers, self.states)]
 
 
 def is_traceable(decoder: Any) -> bool:
@@ -297,7 +305,7 @@ def traced(decoder: Any, weights: Any, given: Any, progress: Progress, tokens: T
         return step
 
 
-def steppers(models: List[Any], temperature: float, options: DecodingOptions) -> List[Stepper]:
+def steppers(models: List[Any], temperature: float, options: DecodingOptions) -> List[ModelStepper]:
     """A stepper for each model of an ensemble, as the options want them.
 
     Raises:

@@ -20,7 +20,7 @@ import torch
 
 from ..added_options import add_options
 from ..attention import Option
-from ..decoding.search_options import check_search
+from ..decoding.options import check_search
 from .coverage import COVERAGE, NAME, coverage_weight, rank_by_coverage
 from .wrapping import Patch
 

@@ -3,7 +3,7 @@
 Every tool sets up a task from the section ``task`` of a whole configuration, before anything is built. The numbers of
 all its sections are checked there, from a command line as well as from YAML. A task without a dataclass is not checked,
 nor is the configuration of a checkpoint, which may be older than a range. Options of search are checked where a
-generator is built (:func:`fairseq_attn_plugin.decoding.search_options.check_search`).
+generator is built (:func:`fairseq_attn_plugin.decoding.options.check_search`).
 """
 
 import ast

@@ -1,11 +1,18 @@
-"""Mistakes in the options of decoding, which one line explains."""
+"""Options of decoding and of the search: refused in one line by every tool that translates, or obeyed."""
+
+import math
+from argparse import Namespace
 
 import pytest
+import torch
+from fairseq import search
 from in_process import run_tool
+from models_for_tests import dictionary
+from test_search import final, generator, models_of
 
 from fairseq_attn_plugin import cli as analysis
 from fairseq_attn_plugin.decoding import stepper
-from fairseq_attn_plugin.decoding.options import DecodingOptions
+from fairseq_attn_plugin.decoding.options import DecodingOptions, check_search
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR
@@ -15,64 +22,136 @@ def symbols(dictionary):
     return [line.split()[0] for line in dictionary.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("name", ["shortlist_size", "shortlist_frequent"])
-def test_numbers_of_a_shortlist_need_one(name):
-    with pytest.raises(OptionError, match=f"--{name.replace('_', '-')} 7: needs --shortlist"):
-        DecodingOptions(**{name: 7})
-    assert DecodingOptions(shortlist="lexicon.tsv", **{name: 7}).changed()[name] == 7
+@pytest.fixture
+def command(zoo, tiny_data):
+    given = [tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
+    return lambda tool, *options, **more: run_tool(f"fairseq-{tool}", *given, *options, **more)
+
+
+# --- values
+
+
+def test_defaults():
+    assert DecodingOptions().changed() == {}
+    assert DecodingOptions(shortlist="lexicon.tsv", shortlist_size=7).changed()["shortlist_size"] == 7
 
 
 @pytest.mark.parametrize(
-    "options, line",
+    ("options", "line"),
     [
-        (["--beam", 0], "--beam 0: must be at least 1"),
-        (["--beam", -2, "--decoding-engine", "stock"], "--beam -2: must be at least 1"),
-        (["--nbest", 0], "--nbest 0: must be at least 1"),
-        (["--lenpen", "nan"], "--lenpen nan: must be a finite number"),
-        (["--unkpen", "inf"], "--unkpen inf: must be a finite number"),
-        (["--decoding-precision", "int4"], "--decoding-precision int4: unknown precision"),
-        (["--sampling", "--nbest", 5, "--sampling-topk", 99], "--sampling-topk 99: must be at most"),
-        (["--score-reference", "--decoding-precision", "int8"], "--decoding-precision int8: --score-reference"),
-        (["--score-reference", "--shortlist", "x"], "--shortlist x: --score-reference"),
-        (["--shortlist-size", 0], "--shortlist-size 0: needs --shortlist"),
-        (["--max-len-b", 0], "--min-len 1: greater than the greatest length"),
-        (["--max-len-b", 0, "--decoding-engine", "stock"], "--min-len: is greater than the greatest length"),
+        ({"shortlist_size": 7}, "--shortlist-size 7: needs --shortlist"),
+        ({"shortlist_frequent": 7}, "--shortlist-frequent 7: needs --shortlist"),
+        ({"wu_penalty": -1.0}, "--wu-penalty -1.0: must be 0 or more and at most 50"),
+        ({"wu_penalty": math.inf}, "--wu-penalty inf: must be 0 or more"),
+        ({"eos_norm": -1.0}, "--eos-norm -1.0: must be 0 or more"),
+        ({"eos_norm": math.inf}, "--eos-norm inf: must be 0 or more"),
+        ({"decoding_precision": "half"}, "--decoding-precision half: must be float32 or bfloat16 or int8"),
+        ({"decoding_engine": "fast"}, "--decoding-engine fast: must be plugin or stock"),
     ],
-    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+    ids=str,
 )
-def test_mistakes(options, line, zoo, tiny_data):
-    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
-    assert run_tool(*command, "--gen-subset", "test", *options, fails=True).error.startswith(line)
+def test_wrong_values_of_decoding(options, line):
+    with pytest.raises(OptionError, match=f"^{line}"):
+        DecodingOptions(**options)
+
+
+@pytest.mark.parametrize("options", [{"shortlist": "x"}, {"decoding_precision": "int8"}, {"eos_norm": 1.0}], ids=str)
+def test_options_that_another_search_lacks(options):
+    for engine, others, why in (("stock", {}, "engine stock"), ("plugin", {"diversity_rate": 0.5}, "--diversity-rate")):
+        with pytest.raises(OptionError, match=f"^--.*: .*{why}.*; leave it out"):
+            generator(engine, final(*models_of("soft")), **others, **options)
 
 
 @pytest.mark.parametrize(
-    "options, line",
+    ("options", "line"),
+    [
+        ({"beam": 0}, "--beam 0: must be at least 1"),
+        ({"beam": 2, "nbest": 9}, "--nbest 9: must be at most --beam 2"),
+        ({"lenpen": math.nan}, "--lenpen nan: must be a number of at most 50"),
+        ({"lenpen": 1e10}, "--lenpen 10000000000.0: must be a number of at most 50"),
+        ({"temperature": 0}, "--temperature 0: must be above 0"),
+        ({"max_len_a": math.inf}, "--max-len-a inf: must be 0 or more"),
+        ({"prefix_size": -1}, "--prefix-size -1: must be 0 or more"),
+        ({"sampling_topp": 2.0}, "--sampling-topp 2.0: must be above 0 and at most 1"),
+        ({"sampling_topk": -2}, "--sampling-topk -2: must be at least 1"),
+        ({"diverse_beam_groups": 2.5}, "--diverse-beam-groups 2.5: must be at least 1, a whole number"),
+        ({"diverse_beam_groups": 2}, "--diverse-beam-groups 2: must divide --beam 5"),
+        ({"beam": None, "nbest": 5}, "--beam None: must be at least 1"),
+        ({"temperature": "hot"}, "--temperature 'hot': must be above 0"),
+        ({"sampling": True, "diversity_rate": 0.5}, "--sampling and --diversity-rate: are different searches"),
+        ({"retain_iter_history": True}, "--retain-iter-history: is for models"),
+    ],
+    ids=str,
+)
+def test_wrong_values_of_the_search(options, line):
+    with pytest.raises(OptionError) as caught:
+        check_search(Namespace(**options))
+    assert str(caught.value).startswith(line)
+
+
+def test_what_is_not_given_is_not_checked():
+    check_search(Namespace())
+    check_search(Namespace(beam=5, nbest=5, diverse_beam_groups=-1, diversity_rate=-1.0, sampling_topk=-1, lenpen=-1.0))
+    check_search(Namespace(sampling_topk=0, sampling_topp=0.0, diverse_beam_groups=0))
+    check_search(Namespace(diverse_beam_groups=5))  # of the default width
+
+
+# --- the tools
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ("--beam -2 --decoding-engine stock", "--beam -2: must be at least 1"),
+        ("--nbest 9 --beam 2", "--nbest 9: must be at most --beam 2"),
+        ("--unkpen inf", "--unkpen inf: must be a finite number"),
+        ("--decoding-precision int4", "--decoding-precision int4: must be float32 or"),
+        ("--decoding-engine quick", "--decoding-engine quick: must be plugin or stock"),
+        ("--sampling --nbest 5 --sampling-topk 99", "--sampling-topk 99: must be at most"),
+        ("--score-reference --decoding-precision int8", "--decoding-precision int8: --score-reference"),
+        ("--shortlist missing.tsv", "--shortlist missing.tsv: cannot be read"),
+        ("--shortlist-size 0", "--shortlist-size 0: needs --shortlist"),
+        ("--max-len-b 0", "--min-len 1: greater than the greatest length"),
+        ("--max-len-b 0 --decoding-engine stock", "--min-len: is greater than the greatest length"),
+        ("--constraints", "--constraints: fairseq-interactive reads them"),
+        ("--num-workers 99999999999", "--num-workers 99999999999: must be 0 to 1000"),
+        ("--shard-id 3", "--shard-id 3: must be less than --num-shards 1"),
+    ],
+)
+def test_mistakes(options, line, command):
+    assert command("generate", "--gen-subset", "test", *options.split(), fails=True).error.startswith(line)
+
+
+def test_diverse_groups_in_every_batch(command):
+    """The second batch holds sentences whose numbers are beyond its size."""
+    options = ["--gen-subset", "test", "--batch-size", 4, "--beam", 4, "--diverse-beam-groups", 2]
+    assert sum(line.startswith("H-") for line in command("generate", *options).stdout.splitlines()) == 40
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
     [
         ([], "--bpe-codes is missing: what the other options choose needs it"),
         (["--bpe-codes", "no-such-file"], "file no-such-file not found"),
     ],
 )
-def test_subwords_of_raw_text_need_their_file(options, line, zoo, tiny_data):
-    command = ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
-    assert run_tool(*command, "--bpe", "subword_nmt", *options, fails=True).error == line
+def test_subwords_of_raw_text_need_their_file(options, line, command):
+    assert command("interactive", "--bpe", "subword_nmt", *options, fails=True).error == line
 
 
-def test_text_that_is_not_utf8(zoo, tiny_data, tmp_path):
-    text = tmp_path / "text"
-    text.write_bytes(b"a \xff b\n")
-    command = ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
-    assert run_tool(*command, "--input", text, fails=True).error.startswith("--input (default: stdin) is not UTF-8")
+def test_text_that_is_not_utf8(command, tmp_path):
+    (tmp_path / "text").write_bytes(b"a \xff b\n")
+    failed = command("interactive", "--input", tmp_path / "text", fails=True)
+    assert failed.error.startswith("--input (default: stdin) is not UTF-8")
 
 
 @pytest.mark.parametrize("search", [[], ["--sampling", "--sampling-topk", 10]], ids=["beam", "sampling"])
-def test_a_shortlist_has_the_words_that_the_search_needs(search, zoo, tiny_data, tmp_path):
+def test_a_shortlist_has_the_words_that_the_search_needs(search, command, tiny_data, tmp_path):
     source, target = (symbols(tiny_data / name)[0] for name in ("dict.xx.txt", "dict.yy.txt"))
     (tmp_path / "lexicon.tsv").write_text(f"{source}\t{target}\t1\n")
-    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
-    command += ["--gen-subset", "test", "--shortlist", tmp_path / "lexicon.tsv", "--shortlist-size", 1]
-    command += ["--shortlist-frequent", 0, "--beam", 8, "--nbest", 8, "--max-len-b", 5, *search]
-    hypotheses = [line for line in run_tool(*command).stdout.splitlines() if line.startswith("H-0\t")]
-    assert len(hypotheses) == 8
+    options = ["--shortlist", tmp_path / "lexicon.tsv", "--shortlist-size", 1, "--shortlist-frequent", 0]
+    options += ["--gen-subset", "test", "--beam", 8, "--nbest", 8, "--max-len-b", 5, *search]
+    assert sum(line.startswith("H-0\t") for line in command("generate", *options).stdout.splitlines()) == 8
 
 
 def test_extraction_translates_in_the_precision_and_with_the_shortlist(zoo, tiny_data, tmp_path, monkeypatch):
@@ -89,3 +168,22 @@ def test_extraction_translates_in_the_precision_and_with_the_shortlist(zoo, tiny
     ((_, _, precision, shortlist),) = made
     assert precision == "int8" and shortlist is not None
     assert len((tmp_path / "translated.jsonl").read_text().splitlines()) == 41
+
+
+# --- what is mended in fairseq's own search
+
+
+def test_diverse_search_does_not_depend_on_the_numbers_of_sentences():
+    results = []
+    for first in (0, 100):
+        torch.manual_seed(1)
+        searching = search.DiverseBeamSearch(dictionary(6), 2, 0.5)
+        numbers, scores = torch.tensor([2, 0, 1]) + first, torch.zeros(3, 4, 0)
+        for step in range(4):
+            kept = slice(0, None) if step < 2 else slice(1, None)  # the first sentence is finished
+            lprobs = torch.randn(3, 4, 10).log_softmax(-1)[kept]
+            found = searching.step(step, lprobs, scores[kept], None, numbers[kept])
+            results.append(torch.stack([part.double() for part in found]))
+            scores = torch.randn(3, 4, step + 1)
+    for one, other in zip(results[:4], results[4:]):
+        assert torch.equal(one, other)

@@ -32,10 +32,10 @@ def grown(model):
     return model
 
 
-def check(model, folder):
+def check(model, folder, tolerance=1e-5):
     write_graphs(model, folder)
     found = compare(model, folder)
-    assert max(found) < 1e-5, found
+    assert max(found) < tolerance, found
 
 
 @pytest.mark.parametrize(("attention", "feeding"), SYSTEMS)
@@ -66,9 +66,6 @@ def test_options_of_models(options, tmp_path):
     check(grown(build("attn_lstm", **options).eval()), tmp_path)
 
 
-LINEAR_OUTPUT = {"output_layer": "linear"}
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -76,8 +73,8 @@ LINEAR_OUTPUT = {"output_layer": "linear"}
         {"latent_topk": 2, "latent_topk_feed": True, "input_feeding": "context"},
         {"latent_topk": 4, "latent_topk_feed": True, "input_feeding": "context"},
         {"latent_prediction": "soft"},
-        {"latent_topk": 3, **LINEAR_OUTPUT},
-        LINEAR_OUTPUT,
+        {"latent_topk": 3, "output_layer": "linear"},
+        {"output_layer": "linear"},
     ],
     ids=str,
 )
@@ -87,13 +84,11 @@ def test_predictions_of_latent_models(options, tmp_path):
 
 def test_parts_of_logits_that_share_no_words(tmp_path):
     """float32 would lose all words that count."""
-    model = make_latent(torch.float32, **LINEAR_OUTPUT)
+    model = make_latent(torch.float32, output_layer="linear")
     weight, hidden = model.decoder.fc_out.weight.data, model.decoder.hidden_size
     weight[:4, :-hidden] *= 1000
     weight[4:, -hidden:] *= 1000
-    write_graphs(model, tmp_path)
-    found = compare(model, tmp_path)
-    assert max(found) < 1e-3, found
+    check(model, tmp_path, 1e-3)
 
 
 def test_words_and_lexicon(tmp_path):
@@ -127,15 +122,10 @@ def test_a_difference_is_found(tmp_path):
     assert compare(model, tmp_path).weights > 1e-3
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"share_decoder_input_output_embed": True, "decoder_out_embed_dim": 12},
-        {"attention_score": "additive"},
-    ],
-    ids=str,
-)
+SHARED = {"share_decoder_input_output_embed": True, "decoder_out_embed_dim": 12}
+
+
+@pytest.mark.parametrize("options", [{}, SHARED, {"attention_score": "additive"}], ids=str)
 def test_int8_is_near(options, tmp_path):
     """Also where a weight has several uses: the first states of two layers, embeddings as vocabulary projection; and
     where it is one vector."""
@@ -163,12 +153,16 @@ def test_loops_end(tmp_path):
 
 
 def test_what_cannot_be_exported():
-    with pytest.raises(OptionError, match="x.pt: the model has an adaptive softmax"):
-        check_exportable(build("attn_lstm", adaptive_softmax_cutoff="8"), "x.pt")
-    with pytest.raises(OptionError, match="x.pt: a model with first-order alignments cannot be exported"):
-        check_exportable(build("lstm_latent_first_order_small", attention="soft"), "x.pt")
-    with pytest.raises(OptionError, match="x.pt: a Linear cannot be exported; must be a translation model of this"):
-        check_exportable(torch.nn.Linear(1, 1), "x.pt")
+    for model, message in [
+        (build("attn_lstm", adaptive_softmax_cutoff="8"), "the model has an adaptive softmax"),
+        (
+            build("lstm_latent_first_order_small", attention="soft"),
+            "the model has first-order alignments",
+        ),
+        (torch.nn.Linear(1, 1), "a Linear cannot be exported; must be a translation model of this package"),
+    ]:
+        with pytest.raises(OptionError, match=f"x.pt: {message}"):
+            check_exportable(model, "x.pt")
 
 
 def test_an_operation_that_onnx_lacks_is_one_line(tmp_path):

@@ -1,5 +1,6 @@
 """The engine's hypotheses are those of fairseq's generator: words, order, scores, attention."""
 
+import copy
 import math
 from argparse import Namespace
 
@@ -13,8 +14,10 @@ from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.decoding import generator as decoding_generator
 from fairseq_attn_plugin.decoding.generator import AligningGenerator, Generator
-from fairseq_attn_plugin.decoding.search import Search
+from fairseq_attn_plugin.decoding.search import Search, best_continuations
+from fairseq_attn_plugin.decoding.stepper import Ensemble
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.ops import packed
 
 PAD, EOS, UNK = 1, 2, 3
 LENGTHS = (8, 7, 7, 5, 3, 2, 1, 6, 4)
@@ -27,6 +30,17 @@ def sharpened(model):
     if hasattr(model.decoder, "fc_out"):
         model.decoder.fc_out.bias.data.zero_()[EOS] = 1 if model.decoder.is_linear else 8
     return model
+
+
+def final(*models):
+    """As fairseq prepares models for translation: their products may be packed."""
+    for model in models:
+        model.make_generation_fast_(need_attn=True)
+    return list(models)
+
+
+def words_of(hypotheses):
+    return [[one["tokens"].tolist() for one in listed] for listed in hypotheses]
 
 
 def sample(lengths=LENGTHS, side="left", seed=0):
@@ -81,10 +95,14 @@ def assert_forced_scores(model, found, **tolerance):
 
 
 @systems
-def test_every_model(attention, feeding):
-    models = [sharpened(make(attention, feeding))]
+@pytest.mark.parametrize("fast", [False, True])
+def test_every_model(fast, attention, feeding):
+    dtype = torch.float32 if fast and feeding == "output" else torch.float64
+    model = sharpened(make(attention, feeding, dtype))
+    models = final(model) if fast else [model]
+    assert (generator("plugin", models).steppers[0].weights is not None) == fast
     lengths = set()
-    for side in ("left", "right"):
+    for side in ("left",) if fast else ("left", "right"):
         for beam in (1, 3):
             ours, theirs = both(models, sample(side=side), beam=beam)
             assert assert_same(ours, theirs) == beam * len(LENGTHS)
@@ -92,26 +110,26 @@ def test_every_model(attention, feeding):
     assert len(lengths) > 1
 
 
-OPTIONS = {
-    "beam 5": {"beam": 5},
-    "greedy": {"beam": 1},
-    "beam of the vocabulary": {"beam": 30},
-    "lenpen": {"lenpen": 2.0},
-    "small lenpen": {"lenpen": 0.5},
-    "unnormalized": {"unnormalized": True},
-    "min_len": {"min_len": 4},
-    "no min_len": {"min_len": 0},
-    "max_len": {"max_len_a": 0.5, "max_len_b": 1},
-    "a single word": {"max_len_b": 1},
-    "unkpen": {"unkpen": -2.0},
-    "unkpen for greedy": {"unkpen": 1.5, "beam": 1},
-    "temperature": {"temperature": 1.7},
-    "match_source_len": {"match_source_len": True},
-    "sampling": {"sampling": True},
-    "sampling from the top words": {"sampling": True, "sampling_topk": 4},
-    "sampling from the top mass": {"sampling": True, "sampling_topp": 0.8},
-    "one sample": {"sampling": True, "beam": 1},
-}
+OPTIONS = [
+    {"beam": 5},
+    {"beam": 1},
+    {"beam": 30},  # as many as there are words
+    {"lenpen": 2.0},
+    {"lenpen": 0.5},
+    {"unnormalized": True},
+    {"min_len": 4},
+    {"min_len": 0},
+    {"max_len_a": 0.5, "max_len_b": 1},
+    {"max_len_b": 1},
+    {"unkpen": -2.0},
+    {"unkpen": 1.5, "beam": 1},
+    {"temperature": 1.7},
+    {"sampling": True},
+    {"sampling": True, "sampling_topk": 4},
+    {"sampling": True, "sampling_topp": 0.8},
+    {"sampling": True, "beam": 1},
+]
+KINDS = ("soft", "ensemble", "adaptive softmax", "no attention")
 
 
 def models_of(kind):
@@ -129,16 +147,12 @@ def models_of(kind):
     return [model.bfloat16() if kind == "half" else model.double()]
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_every_option(options):
-    kinds = ("soft", "ensemble", "adaptive softmax", "no attention")
-    kind = kinds[list(OPTIONS.values()).index(options) % 4]
-    models = models_of(kind)
-    if "match_source_len" in options:
-        batch = sample(tuple(length for length in LENGTHS if length > 1))
-        assert assert_same(*both(models, batch, **options))
-    else:
-        assert assert_same(*both(models, **options)) > len(LENGTHS) - 1
+@pytest.mark.parametrize(("number", "options"), list(enumerate(OPTIONS)), ids=str)
+def test_every_option(number, options):
+    models = models_of(KINDS[number % 4])
+    if number % 3 == 0:
+        final(*models)
+    assert assert_same(*both(models, **options)) >= len(LENGTHS)
 
 
 @pytest.mark.parametrize("kind", ["shared", "half"])
@@ -235,23 +249,19 @@ def test_results_may_be_changed_in_place():
 
 
 def test_vocabulary_that_is_read_in_blocks():
-    from fairseq_attn_plugin.decoding.candidates import best_continuations
-
     torch.manual_seed(2)
     for words in (3000, 3001, 4376, 5000):
         log_probs, scores = torch.randn(3, 5, words).log_softmax(-1), torch.randn(3, 5)
-        for past in (scores, None):
-            best, rows, index = best_continuations(log_probs, past, 10)
+        for past in (None, scores):
             sums = log_probs if past is None else log_probs + past.unsqueeze(2)
             expected, places = sums.view(3, -1).topk(10)
+            best, rows, index = best_continuations(log_probs, past, 10)
             assert torch.equal(best, expected) and torch.equal(rows * words + index, places)
 
 
 @pytest.mark.parametrize("words", [1000, 1001, 1015])
 def test_blocks_where_all_words_but_the_last_are_excluded(words):
     """As a forced word excludes them."""
-    from fairseq_attn_plugin.decoding.candidates import best_continuations
-
     log_probs = torch.full((2, 3, words), -math.inf)
     log_probs[:, :, -1] = -torch.arange(6.0).view(2, 3)
     for past in (torch.zeros(2, 3), None):
@@ -279,15 +289,16 @@ def test_a_large_batch_is_searched_in_parts(prefixed, beam, monkeypatch):
     assert sizes == [27]
 
 
-OTHER_SEARCHES = {
-    "--diverse-beam-groups": {"diverse_beam_groups": 2},
-    "--diversity-rate": {"diversity_rate": 0.5},
-    "--constraints": {"constraints": "ordered"},
-    "prefix_allowed_tokens_fn": {"prefix_allowed_tokens_fn": lambda batch, words: [EOS, 5, 6, 7]},
-}
-
-
-@pytest.mark.parametrize(("named", "options"), OTHER_SEARCHES.items(), ids=OTHER_SEARCHES)
+@pytest.mark.parametrize(
+    ("named", "options"),
+    [
+        ("--diverse-beam-groups", {"diverse_beam_groups": 2}),
+        ("--diversity-rate", {"diversity_rate": 0.5}),
+        ("--match-source-len", {"match_source_len": True}),
+        ("--constraints", {"constraints": "ordered"}),
+        ("prefix_allowed_tokens_fn", {"prefix_allowed_tokens_fn": lambda batch, words: [EOS, 5, 6, 7]}),
+    ],
+)
 def test_other_searches_are_those_of_fairseq(named, options, caplog):
     wanted = pack_constraints([[torch.tensor([5])]] * len(LENGTHS)) if "constraints" in options else None
     assert assert_same(*both(models_of("soft"), constraints_tensor=wanted, **options))
@@ -301,12 +312,10 @@ def test_other_models_keep_the_generator_of_fairseq():
     assert type(generator("plugin", models)) is SequenceGenerator
 
 
-def test_mistakes():
+def test_a_length_that_is_impossible():
     models = models_of("soft")
     with pytest.raises(OptionError, match="--min-len 12: greater than the greatest length of a translation, 9"):
         generator("plugin", models, min_len=12).generate(models, sample())
-    with pytest.raises(OptionError, match="--decoding-engine fast: must be plugin or stock"):
-        generator("fast", models)
 
 
 def test_the_last_step_ends_hypotheses():
@@ -315,3 +324,90 @@ def test_the_last_step_ends_hypotheses():
     ours, theirs = both(models)
     assert_same(ours, theirs)
     assert {len(one["tokens"]) for one in sum(ours, [])} == {10}
+
+
+def test_a_lexicon_while_the_dictionary_grows(monkeypatch):
+    """As fairseq-generate adds the words of references with --remove-bpe."""
+    models = final(*models_of("soft"))
+    bias = models[0].decoder.lexicon
+    bias.entries, bias.probabilities = torch.randint(4, 15, (24, 2)), torch.rand(24, 2)
+    search = generator("plugin", models)
+    expected = search.generate(models, sample())
+    bigger = copy.deepcopy(models[0].decoder.dictionary)
+    bigger.add_symbol("unheard-of")
+    monkeypatch.setattr(models[0].decoder, "dictionary", bigger)
+    assert assert_same(search.generate(models, sample()), expected)
+
+
+# --- other precisions
+
+
+@pytest.mark.usefixtures("bfloat16")
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_other_precisions_translate(precision):
+    torch.manual_seed(5)
+    model = build("attn_lstm", encoder_hidden_size=32, decoder_hidden_size=32).eval()
+    for parameter in model.parameters():  # sharp, but not so much that roundings grow from step to step
+        parameter.data.mul_(4)
+    models = final(model)
+    exact, rounded = (
+        generator("plugin", models, beam=1, decoding_precision=p).generate(models, sample())
+        for p in ("float32", precision)
+    )
+    same = [one == other for one, other in zip(words_of(exact), words_of(rounded))]
+    assert sum(same) > len(same) / 2
+    assert exact[0][0]["score"] != rounded[0][0]["score"]
+
+
+def test_other_models_say_that_they_have_no_precision(caplog):
+    packed.say_once.cache_clear()
+    for _ in range(2):
+        generator("plugin", final(*models_of("adaptive softmax")), decoding_precision="int8")
+    assert sum("--decoding-precision int8: models with an adaptive" in record.message for record in caplog.records) == 1
+
+
+# --- --wu-penalty and --eos-norm: length penalty and end-of-sentence normalisation as OpenNMT has them
+
+
+def hypotheses(batch=None, **options):
+    models = final(sharpened(make("soft", dtype=torch.float32)))
+    return generator("plugin", models, **options).generate(models, batch or sample())
+
+
+@pytest.mark.parametrize("alpha", [0.7, 1.0])
+def test_ranks_by_the_penalty_of_wu(alpha):
+    plain, ranked = hypotheses(), hypotheses(wu_penalty=alpha)
+    for before, after in zip(plain, ranked):
+        assert {tuple(one["tokens"].tolist()) for one in before} == {tuple(one["tokens"].tolist()) for one in after}
+        for one in after:
+            size = len(one["tokens"]) + 1  # the end is one of them; the start
+            expected = float(one["positional_scores"].sum()) / ((5 + size) / 6) ** alpha
+            assert float(one["score"]) == pytest.approx(expected, rel=1e-5)
+        scores = [float(one["score"]) for one in after]
+        assert scores == sorted(scores, reverse=True)
+    assert_same(hypotheses(wu_penalty=alpha, unnormalized=True, lenpen=3.0), ranked)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_end_costs_what_the_formula_says(beam, monkeypatch):
+    """A model whose log p of the end is lower by gamma |X| / |Y| gives the same hypotheses, sentence by sentence."""
+    gamma, step = 3.0, Ensemble.step
+    together = hypotheses(eos_norm=gamma, beam=beam)
+    lengths = {len(one["tokens"]) for row in hypotheses(beam=beam) for one in row}
+    assert {len(one["tokens"]) for row in together for one in row} != lengths, "it changes something"
+    for row, length in enumerate(LENGTHS):
+        tokens = sample()["net_input"]["src_tokens"][row : row + 1, -length:]
+        alone = {"net_input": {"src_tokens": tokens, "src_lengths": torch.tensor([length])}}
+
+        def lower(self, tokens, number, words=length - 1):
+            log_probs, weights = step(self, tokens, number)
+            log_probs[:, EOS] -= gamma * words / (number + 2)  # with the start and this word
+            return log_probs, weights
+
+        own = hypotheses(alone, eos_norm=gamma, beam=beam)
+        with monkeypatch.context() as patch:
+            patch.setattr(Ensemble, "step", lower)
+            assert_same(hypotheses(alone, beam=beam), own)
+        for one, other in zip(own[0], together[row], strict=True):
+            assert one["tokens"].tolist() == other["tokens"].tolist()
+            torch.testing.assert_close(one["positional_scores"], other["positional_scores"], rtol=1e-4, atol=1e-5)

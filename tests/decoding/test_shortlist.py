@@ -3,8 +3,10 @@
 import pytest
 import torch
 from models_for_tests import build, dictionary, fake_task, pad_batch
+from test_search import LENGTHS, assert_same, final, generator, models_of, sample, words_of
 from test_stepper import batch, fixed, make, walk
 
+from fairseq_attn_plugin.decoding import stepper
 from fairseq_attn_plugin.decoding.shortlist import Shortlist
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops import packed
@@ -93,15 +95,6 @@ def test_logits_are_those_of_the_words(precision, rows_that_pack, file, monkeypa
         torch.testing.assert_close(other.weights, one.weights, rtol=0, atol=tolerance)
 
 
-def test_state_says_the_words(file):
-    shortlist = Shortlist(file, 2, 0, SOURCE, TARGET)
-    stepper = fixed(make(), shortlist=shortlist)
-    prefix = torch.tensor([[17]])
-    state = stepper.begin(batch([3]), prefix)
-    assert torch.equal(state.vocabulary, shortlist.words(batch([3])["src_tokens"], prefix))
-    assert fixed(make()).begin(batch()).vocabulary is None
-
-
 def test_lexicon_bias_goes_with_a_shortlist(file):
     model = build("attn_lstm", fake_task(), lexicon=file).eval()
     shortlist = Shortlist(file, 9, 3, SOURCE, TARGET)
@@ -111,6 +104,33 @@ def test_lexicon_bias_goes_with_a_shortlist(file):
     whole, short = (walk(fixed(model, shortlist=s), net_input) for s in (None, shortlist))
     for one, other in zip(whole, short):
         torch.testing.assert_close(other.logits, one.logits[:, words])
+
+
+def test_all_words_change_nothing(file):
+    models = final(*models_of("ensemble"))
+    plain, short = (
+        generator("plugin", models, **options).generate(models, sample())
+        for options in ({}, {"shortlist": file, "shortlist_frequent": 99})
+    )
+    assert_same(short, plain)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_translations_consist_of_its_words(beam, file, monkeypatch):
+    monkeypatch.setattr(stepper, "MULTIPLE", 1)
+    models = final(*models_of("soft"))
+    short = generator("plugin", models, beam=beam, shortlist=file, shortlist_size=2, shortlist_frequent=1)
+    prefix = torch.full((len(LENGTHS), 1), 17)
+    words = set(short.steppers[0].begin(sample()["net_input"], prefix).vocabulary.tolist())
+    assert len(words) < len(models[0].decoder.dictionary)
+    found = short.generate(models, sample(), prefix_tokens=prefix)
+    used = {word for listed in words_of(found) for hypothesis in listed for word in hypothesis}
+    assert 17 in used and used <= words
+
+
+def test_adaptive_softmax_has_none(file):
+    with pytest.raises(OptionError, match=f"^--shortlist {file}: .*takes none"):
+        generator("plugin", final(*models_of("adaptive softmax")), shortlist=file)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +146,7 @@ def test_numbers_out_of_range(size, frequent, message, file):
     ("text", "message"),
     [
         (None, "cannot be read: No such file"),
-        ("", "has no entries"),
         ("w0\tw1\n", "line 1: must be an entry of a lexicon"),
-        ("w0\tw1\t2\n", "line 1: must be an entry"),
         ("a\tw1\t1\nb\tw1\t1\nw0\tw1\t1\n", "only 1 of its 3 source words have a translation within the vocab"),
         ("w0\ta\t1\n", "only 0 of its 1 source words"),
     ],

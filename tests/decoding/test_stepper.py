@@ -86,38 +86,38 @@ def test_every_mechanism(name, options, tracing):
     assert_same(model, batch())
 
 
+NONE, LINEAR, GRU = {"decoder_attention": "False"}, {"output_layer": "linear"}, {"rnn": "gru"}
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        {"decoder_attention": "False"},
-        {"decoder_attention": "False", "input_feeding": "none"},
-        {"decoder_attention": "False", "decoder_out_embed_dim": 9},
+        NONE,
+        {**NONE, "input_feeding": "none"},
+        {**NONE, "decoder_out_embed_dim": 9},
         {"input_feeding": "context"},
         {"input_feeding": "none"},
         {"decoder_layers": 1},
         {"decoder_layers": 3, "encoder_layers": 1},
-        {"encoder_hidden_size": 4},
         {"encoder_hidden_size": 4, "input_feeding": "context"},
-        {"decoder_zero_init": True},
-        {"decoder_out_embed_dim": 9},
+        {"decoder_zero_init": True, "decoder_out_embed_dim": 9},
         {"decoder_embed_dim": 9, "decoder_out_embed_dim": 9, "share_decoder_input_output_embed": True},
-        {"output_layer": "linear"},
-        {"output_layer": "linear", "input_feeding": "context", "attention_score": "additive"},
-        {"output_layer": "linear", "input_feeding": "none", "decoder_layers": 1},
-        {"output_layer": "linear", "decoder_attention": "False"},
-        {"output_layer": "linear", "decoder_embed_dim": 28, "share_decoder_input_output_embed": True},
+        LINEAR,
+        {**LINEAR, "input_feeding": "context", "attention_score": "additive"},
+        {**LINEAR, "input_feeding": "none", "decoder_layers": 1},
+        {**LINEAR, **NONE},
+        {**LINEAR, "decoder_embed_dim": 28, "share_decoder_input_output_embed": True},
         {"attention_score": "scaled_dot"},
         {"attention_score_gain": True},
         {"attention_score": "dot"},
         {"attention_score": "additive"},
-        {"rnn": "gru"},
-        {"rnn": "gru", "decoder_layers": 1, "input_feeding": "none"},
-        {"rnn": "gru", "decoder_layers": 3, "encoder_layers": 1, "attention_score": "additive"},
-        {"rnn": "gru", "decoder_attention": "False", "input_feeding": "none"},
-        {"rnn": "gru", "decoder_zero_init": True, "input_feeding": "context"},
-        {"encoder_rnn": "gru"},
+        GRU,
+        {**GRU, "decoder_layers": 1, "input_feeding": "none"},
+        {**GRU, "decoder_layers": 3, "encoder_layers": 1, "attention_score": "additive"},
+        {**GRU, **NONE, "input_feeding": "none"},
+        {**GRU, "decoder_zero_init": True, "input_feeding": "context"},
         {"encoder_rnn": "gru", "encoder_hidden_size": 4},
-        {"decoder_rnn": "gru", "output_layer": "linear"},
+        {"decoder_rnn": "gru", **LINEAR},
     ],
     ids=str,
 )
@@ -125,17 +125,11 @@ def test_every_shape_of_model(options):
     assert_same(make(**options), batch())
 
 
-@pytest.mark.parametrize("lengths", [[5, 5], [4]], ids=str)
-def test_without_padding(lengths):
-    assert_same(make(), batch(lengths))
-
-
-def test_right_padding():
-    assert_same(make(), batch(side="right"))
-
-
-def test_a_source_of_padding_only():
-    assert_same(make(), batch([3, 0, 2, 1]))
+@pytest.mark.parametrize(
+    ("lengths", "side"), [([5, 5], "left"), ([4], "left"), (LENGTHS, "right"), ([3, 0, 2, 1], "left")], ids=str
+)
+def test_paddings(lengths, side):
+    assert_same(make(), batch(lengths, side))
 
 
 def test_weights_only_where_they_are_wanted():

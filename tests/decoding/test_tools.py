@@ -7,9 +7,7 @@ from fairseq.data.dictionary import Dictionary
 from fairseq_cli import generate
 from in_process import run_tool
 
-from fairseq_attn_plugin.analysis.translator import Translator
 from fairseq_attn_plugin.decoding.generator import Generator
-from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.patches.wrapping import wrapped_by
 
 from cli import USER_DIR
@@ -73,12 +71,6 @@ def test_the_loop_prints_what_it_printed(zoo, tiny_data, monkeypatch):
     assert_same_lines([with_patch, run_tool(*command).stdout])
 
 
-def test_an_unknown_engine_is_explained(zoo, tiny_data):
-    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
-    failed = run_tool(*command, "--gen-subset", "test", "--decoding-engine", "quick", fails=True)
-    assert failed.error == "--decoding-engine quick: must be plugin or stock"
-
-
 def test_interactive(zoo, tiny_data, calls):
     command = ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
     command += ["--beam", 3, "--nbest", 2, "--max-len-b", 12]
@@ -87,17 +79,3 @@ def test_interactive(zoo, tiny_data, calls):
     outputs = [run_tool(*command, "--decoding-engine", engine, stdin=lines).stdout for engine in ENGINES]
     assert_same_lines([re.sub(r"^W-.*$", "", output, flags=re.M) for output in outputs])
     assert calls
-
-
-def test_translator(zoo, tiny_data, calls):
-    found = []
-    for engine in ENGINES:
-        decoding = DecodingOptions(decoding_engine=engine)
-        translate = Translator(str(tiny_data), str(zoo("lstm_soft").last), beam=3, cpu=True, decoding=decoding)
-        assert bool(calls) == (engine == "plugin")
-        text = " ".join(translate.task.source_dictionary.symbols[4:8])
-        found.append(translate(text, nbest=3))
-        del calls[:]
-    for one, other in zip(*found):
-        assert one.text == other.text and one.score == pytest.approx(other.score, abs=1e-5)
-        assert one.record.attention == pytest.approx(other.record.attention, abs=1e-5)

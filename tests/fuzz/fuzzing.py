@@ -4,26 +4,22 @@ A fault is every other exception, more than ``SECONDS`` of the processor, ``WAIT
 that is not valid.
 
 ``@fuzz(strategy, ...)`` makes a test of a function of examples. In continuous integration it tries ``EXAMPLES``
-examples, always the same. With ``FAIRSEQ_ATTN_FUZZ=MINUTES`` it tries others until its share of the minutes is over,
-and tells every fault that it has found. ``conftest.py`` prints the counts.
+examples, always the same. With ``FAIRSEQ_ATTN_FUZZ=TIMES`` it tries others, so many times as many. With
+``--hypothesis-show-statistics`` Hypothesis counts how they ended.
 """
 
 import contextlib
-import functools
-import inspect
 import io
 import os
 import pickle
 import resource
 import select
 import signal
-import time
 import traceback
-from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, currently_in_test_context, event, given, settings
 
 from fairseq_attn_plugin.errors import LONGEST_LINE, one_line
 
@@ -32,11 +28,7 @@ PHASES = (Phase.explicit, Phase.generate, Phase.shrink)
 SECONDS = 10.0  # of the processor, which other processes may hold meanwhile
 WAIT = 60.0  # by the clock, for what waits without working
 MEMORY = 1 << 30
-MINUTES = float(os.environ.get("FAIRSEQ_ATTN_FUZZ") or 0)
-
-COUNTS: "Dict[str, Counter[str]]" = defaultdict(Counter)  # how the cases of each kind ended
-shares = 1  # tests that share the minutes; conftest.py counts them
-FAULTS: Dict[str, str] = {}  # what a test has told, with an example; another round looks for others
+TIMES = int(os.environ.get("FAIRSEQ_ATTN_FUZZ") or 0)
 
 
 class Ended(NamedTuple):
@@ -50,9 +42,6 @@ class Ended(NamedTuple):
 class Fault(AssertionError):
     """Something ended as nothing may end."""
 
-    def __str__(self) -> str:
-        return "\n".join(self.args)
-
 
 class Hang(BaseException):
     """The time is over; no ``except Exception`` catches it."""
@@ -60,37 +49,16 @@ class Hang(BaseException):
 
 def fuzz(*strategies: Any, examples: int = EXAMPLES) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a test of a function. Its last arguments are drawn from ``strategies``, the first ones are fixtures."""
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        drawn = given(*strategies)(function)
-        usual: Dict[str, Any] = {"deadline": None, "database": None, "report_multiple_bugs": False, "phases": PHASES}
-        usual["suppress_health_check"] = list(HealthCheck)
-        if not MINUTES:
-            return settings(max_examples=examples, derandomize=True, **usual)(drawn)
-        drawn = settings(max_examples=examples, **usual)(drawn)
-
-        @functools.wraps(function)
-        def long(*args: Any, **fixtures: Any) -> None:
-            end, found = time.monotonic() + 60 * MINUTES / shares, []
-            while time.monotonic() < end:
-                try:
-                    drawn(*args, **fixtures)
-                except Fault as fault:
-                    FAULTS[fault.args[0]] = _example(fault)
-                    found.append("\n".join([str(fault), *getattr(fault, "__notes__", [])]))
-            assert not found, "\n\n".join(found)
-
-        long.shares = True  # type: ignore[attr-defined]
-        long.__signature__ = inspect.signature(drawn)  # type: ignore[attr-defined]
-        return long
-
-    return decorate
-
-
-def _example(fault: Fault) -> str:
-    """What Hypothesis says of the smallest example, in one line."""
-    notes = " ".join(getattr(fault, "__notes__", []))
-    return " ".join(notes.split("Explanation:")[0].replace("Failing test case:", "").split())[:1500]
+    bounds = settings(
+        max_examples=examples * (TIMES or 1),
+        derandomize=not TIMES,
+        deadline=None,
+        database=None,
+        report_multiple_bugs=bool(TIMES),
+        phases=PHASES,
+        suppress_health_check=list(HealthCheck),
+    )
+    return lambda function: bounds(given(*strategies)(function))
 
 
 def attempt(kind: str, run: Callable[[], Any], check: Callable[[], None] = lambda: None) -> Ended:
@@ -135,9 +103,10 @@ def _silence() -> None:
 
 
 def _judge(kind: str, ended: Ended) -> Ended:
-    COUNTS[kind][ended.how] += 1
-    if ended.how == "fault" and f"{kind}: {ended.line}" not in FAULTS:
-        raise Fault(f"{kind}: {ended.line}", ended.trace)
+    if currently_in_test_context():
+        event(f"{kind}: {ended.how}")
+    if ended.how == "fault":
+        raise Fault(f"{kind}: {ended.line}\n{ended.trace}")
     return ended
 
 

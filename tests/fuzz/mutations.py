@@ -6,41 +6,9 @@ from typing import Any, Callable, List
 
 from hypothesis import strategies as st
 
-NUMBERS = [
-    "0",
-    "-1",
-    "1",
-    "nan",
-    "inf",
-    "-inf",
-    "1e400",
-    "-0.0",
-    "1e-320",
-    "9" * 25,
-    "2147483648",
-    "0.5",
-    "1_0",
-    "\u0663",
-]
-WORDS = [
-    "",
-    " ",
-    "\t",
-    "\x00",
-    "\ufeff",
-    "\u2028",
-    "\xa0",
-    "\ud800",
-    "<pad>",
-    "</s>",
-    "a" * 3000,
-    "None",
-    "[]",
-    "{}",
-    ",",
-    "-",
-    "=",
-]
+NUMBERS = "0 -1 1 nan inf -inf 1e400 -0.0 1e-320 2147483648 0.5 1_0 \u0663".split() + ["9" * 25]
+WORDS = ["", " ", "\t", "\x00", "\ufeff", "\u2028", "\xa0", "\ud800", "<pad>", "</s>", "a" * 3000]
+WORDS += ["None", "[]", "{}", ",", "-", "="]
 numbers = st.sampled_from(NUMBERS)
 words = st.one_of(st.sampled_from(WORDS), st.text(max_size=8))
 
@@ -59,43 +27,10 @@ values = st.recursive(
 )
 
 
-def _nested(depth: int, left: str = "[", right: str = "]") -> str:
-    return left * depth + right * depth
-
-
 # parts of files that readers stumble over
-PARTS = [
-    *(
-        b"\x00",
-        b"\xff\xfe",
-        b"\xef\xbb\xbf",
-        b"\xed\xa0\x80",
-        b"\r",
-        b"\n",
-        b"\n\n",
-        b"\t",
-        b" ",
-        b"\xc2\xa0",
-        b"\xe2\x80\xa8",
-    ),
-    *(
-        b"NaN",
-        b"Infinity",
-        b"1e400",
-        b"-1",
-        b"9" * 30,
-        b"9" * 5000,
-        b"null",
-        b"true",
-        b"{}",
-        b"[]",
-        b'""',
-        b'"',
-        b",",
-        b"-",
-    ),
-    *(_nested(100000).encode(), b'{"a":' * 50000, b"?", b"0", b"1", b"1-1", b"5?7", b"a" * 100000),
-]
+PARTS = [b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\r", b"\n", b"\n\n", b"\t", b" ", b"\xc2\xa0"]
+PARTS += [b"\xe2\x80\xa8", b"9" * 30, b"9" * 5000, b"[" * 100000 + b"]" * 100000, b'{"a":' * 50000, b"a" * 100000]
+PARTS += b'NaN Infinity 1e400 -1 null true {} [] "" " , - ? 0 1 1-1 5?7'.split()
 
 
 @st.composite

@@ -1,11 +1,12 @@
-"""Damaged texts, links, lexica, documents, vectors, logs and settings, read by what reads them."""
+"""Damaged texts, links, lexica, documents, vectors, logs, settings and data folders, read by what reads them."""
 
 import gzip
 import json
-from pathlib import Path
+import shutil
 
 import pytest
 from fairseq.data import Dictionary
+from fairseq.data.data_utils import load_indexed_dataset
 from fuzzing import attempt, fuzz
 from hypothesis import strategies as st
 from mutations import damaged_bytes, damaged_lines, damaged_value
@@ -36,25 +37,21 @@ DOCUMENTS = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
-    for name, text in {
-        "source": SOURCE,
-        "target": TARGET,
-        "links": LINKS,
-        "generated": GENERATED,
-    }.items():
+    for name, text in {"source": SOURCE, "target": TARGET, "links": LINKS, "generated": GENERATED}.items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder
 
 
-def emptied(folder: Path) -> Path:
-    """Where an output is to be written, without that of an earlier case."""
-    for made in folder.glob("out*"):
-        made.unlink()
-    return folder / "out"
-
-
 def damaged(text: str) -> st.SearchStrategy:
     return damaged_bytes(text.encode())
+
+
+def read(folder, kind, data, arguments, check, out="out"):
+    """Runs a command that reads the damaged file."""
+    (folder / "damaged").write_bytes(data)
+    for made in folder.glob("out*"):  # of an earlier case
+        made.unlink()
+    attempt(kind, lambda: main(list(map(str, arguments))), lambda: check(folder / out))
 
 
 @fuzz(
@@ -65,23 +62,17 @@ def damaged(text: str) -> st.SearchStrategy:
 )
 def test_gold(folder, gold):
     form, data = gold
-    (folder / "damaged").write_bytes(data)
-    out = emptied(folder)
-    arguments = ["aer", folder / "links", "--gold", folder / "damaged", "--gold-format", form, "--json", out]
-    arguments += ["--source-text", folder / "source", "--target-text", folder / "target"]
-    attempt("gold links", lambda: main([str(one) for one in arguments]), lambda: strict(out.read_text()))
+    arguments = ["aer", folder / "links", "--gold", folder / "damaged", "--gold-format", form]
+    arguments += ["--source-text", folder / "source", "--target-text", folder / "target", "--json", folder / "out"]
+    read(folder, "gold links", data, arguments, lambda out: strict(out.read_text()))
 
 
-@fuzz(damaged(LINKS), st.sampled_from(["--links", "--source", "--target"]))
+@fuzz(damaged(LINKS), st.sampled_from(["links", "source", "target"]))
 def test_links(folder, data, which):
-    (folder / "damaged").write_bytes(data)
-    out = emptied(folder)
-    files = {"--links": folder / "links", "--source": folder / "source", "--target": folder / "target"}
-    files[which] = folder / "damaged"
-    arguments = ["lexicon", "--out", str(out)]
-    for option, file in files.items():
-        arguments += [option, str(file)]
-    attempt("links and texts", lambda: main(arguments), lambda: check_lexicon(out))
+    arguments = ["lexicon", "--out", folder / "out"]
+    for name in ("links", "source", "target"):
+        arguments += [f"--{name}", folder / ("damaged" if name == which else name)]
+    read(folder, "links and texts", data, arguments, check_lexicon)
 
 
 @fuzz(damaged(LEXICON))
@@ -90,19 +81,14 @@ def test_lexicon(folder, data):
     attempt("lexicon", lambda: best_translations(read_lexicon(folder / "damaged", "--replace-unk")))
 
 
-@fuzz(damaged(GENERATED), st.sampled_from(["compare", "frequency"]))
-def test_output_of_generate(folder, data, command):
-    (folder / "damaged").write_bytes(data)
-    out = emptied(folder)
-    arguments, check = [command, folder / "damaged"], lambda: None
-    if command == "compare":
-        out = out.with_suffix(".html")
-        arguments += ["--reference", folder / "generated", "--out", out]
-        check = lambda: check_page(out) if '<script id="data"' in out.read_text() else None  # noqa: E731
-    else:
-        arguments += ["--reference", folder / "generated", "--train", folder / "target", "--json", out]
-        check = lambda: strict(out.read_text())  # noqa: E731
-    attempt("outputs of generate", lambda: main([str(one) for one in arguments]), check)
+@fuzz(damaged(GENERATED))
+def test_output_of_generate(folder, data):
+    common = [folder / "damaged", "--reference", folder / "generated"]
+    given = ["compare", *common, "--out", folder / "out.html"]
+    check = lambda out: check_page(out) if '<script id="data"' in out.read_text() else None  # noqa: E731
+    read(folder, "outputs of generate", data, given, check, "out.html")
+    given = ["frequency", *common, "--train", folder / "target", "--json", folder / "out"]
+    read(folder, "outputs of generate", data, given, lambda out: strict(out.read_text()))
 
 
 @fuzz(damaged_lines(DOCUMENTS), st.sampled_from([".jsonl", ".txt", ".jsonl.gz"]), st.data())
@@ -161,3 +147,28 @@ def test_election(folder, data):
     text = json.dumps(data.draw(damaged_value(valid))).encode()
     (folder / "damaged").write_bytes(data.draw(damaged_bytes(text)) if data.draw(st.booleans()) else text)
     attempt("elections", lambda: read_recommendation(str(folder / "damaged"), dictionary(), dictionary()))
+
+
+NAME = "train.xx-yy.xx"
+
+
+@pytest.fixture(scope="module")
+def data_folder(tiny_data, tmp_path_factory):
+    return shutil.copytree(tiny_data, tmp_path_factory.mktemp("data") / "bin")
+
+
+@fuzz(st.sampled_from([f"{NAME}.idx", f"{NAME}.bin", "dict.xx.txt"]), st.data())
+def test_data_folders(data_folder, tiny_data, name, data):
+    whole = (tiny_data / name).read_bytes()
+    (data_folder / name).write_bytes(data.draw(damaged_bytes(whole)))
+
+    def load():
+        dictionary = Dictionary.load(str(data_folder / "dict.xx.txt"))
+        corpus = load_indexed_dataset(str(data_folder / NAME), dictionary)
+        for number in range(len(corpus)):
+            assert dictionary.string(corpus[number]) is not None
+
+    try:
+        attempt(f"data {name[-3:]}", load)
+    finally:
+        (data_folder / name).write_bytes(whole)

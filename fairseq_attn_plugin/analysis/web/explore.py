@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from itertools import groupby
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from tqdm import tqdm
@@ -95,7 +95,7 @@ def collect(
     for number, system in enumerate(systems):
         chosen = None if sentences is None and number == 0 else set(found if sentences is None else sentences)
         left = None if chosen is None else len(chosen)
-        for record in _shown(system):
+        for record in tqdm(system, desc=system.label, unit=" sentences", disable=None):
             if chosen is None:
                 if first and len(found) == first:
                     cut = True
@@ -125,13 +125,6 @@ def collect(
     }
     missing = [] if sentences is None else [number for number in sentences if number not in found]
     return Explored(data, cut, missing)
-
-
-def _shown(system: Records) -> Iterator[Record]:
-    with tqdm(desc=system.label, unit=" sentences", disable=None) as bar:
-        for record in system:
-            yield record
-            bar.update()
 
 
 def _model(system: Records) -> Dict[str, Any]:
@@ -173,19 +166,15 @@ def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems
     target = side(record.target, record.subwords, words_of_target)
     place = _place(row["targets"], target)
     forced = [system.header.target == "reference" for system in systems]
-    same = next(
-        (
-            view["text"]
-            for view, of_reference in zip(row["views"], forced)
-            if view is not None
-            and _alike(_words(row["targets"][view["text"]]), _words(target), of_reference and forced[number])
-        ),
-        place,
+    alike = (
+        view["text"]
+        for view, of_reference in zip(row["views"], forced)
+        if view and _alike(_words(row["targets"][view["text"]]), _words(target), of_reference and forced[number])
     )
     row["views"][number] = {
         "source": _place(row["sources"], side(record.source, record.subwords, words_of_source)),
         "target": place,
-        "text": same,  # the first target with the same words; subwords may differ
+        "text": next(alike, place),  # the first target with the same words; subwords may differ
         **({"score": finite(record.score, 4)} if record.scores else {}),
         "scores": [finite(score, 3) for score in record.scores] or None,
         "weights": {name: encode(matrix) for name, matrix in record.weights.items()},

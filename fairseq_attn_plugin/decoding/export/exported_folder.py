@@ -98,17 +98,14 @@ def open_folder(folder):
 
 def open_graphs(folder, settings, files, threads):
     """The sessions of encoder and step; the graphs fit each other, the vocabularies and the settings."""
-    onnxruntime = package("onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = threads, 4  # its exceptions say what it would log
-    options.add_session_config_entry("session.load_model_format", "ONNX")
+    package("onnxruntime")  # whose absence is no damage of a file
     sessions = []
     for name in FILES[:2]:
         path = os.path.join(folder, name)
         try:
             flaw = flaw_of(memoryview(files[name]))
             if not flaw:
-                sessions.append(onnxruntime.InferenceSession(files[name], options, providers=["CPUExecutionProvider"]))
+                sessions.append(session(files[name], threads))
         except Exception as error:  # those of onnxruntime have no common class
             flaw = f"is damaged: {' '.join(str(error).split())}"
         if flaw:
@@ -129,18 +126,38 @@ def open_graphs(folder, settings, files, threads):
 
 def _first_step(sessions, word):
     """The outputs of the first step for a sentence of one word; empty if the graphs do not run."""
-    encoder, step = sessions
+    tensors = {"source": np.array([[word, EOS]]), "words": np.array([[EOS]])}
     try:
-        values = encoder.run(None, {"source": np.array([[word, EOS]])})
-        tensors = {"words": np.array([[EOS]]), "position": np.array([0]), "candidates": np.array([1])}
-        tensors.update(zip((x.name for x in encoder.get_outputs()), values))
-        values = step.run(None, {x.name: tensors[x.name] for x in step.get_inputs()})
+        tensors.update(run(sessions[0], tensors), position=np.array([0]), candidates=np.array([1]))
+        out = run(sessions[1], tensors)
     except Exception:  # those of onnxruntime have no common class
         return {}
-    out = dict(zip((x.name for x in step.get_outputs()), values))
     state = {name[5:]: x.shape for name, x in tensors.items() if name.startswith("state")}
     fits = state == {name[4:]: x.shape for name, x in out.items() if name.startswith("next")}
     return out if fits and {"log_probs", "best_log_probs", "best_words"} <= {*out} else {}
+
+
+def session(graph, threads=1):
+    """The bytes of a graph as onnxruntime runs it."""
+    onnxruntime = package("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, 4  # its exceptions say what it would log
+    options.add_session_config_entry("session.load_model_format", "ONNX")
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def run(session, tensors, wanted=None):
+    """The outputs of a graph by their names, those ``wanted`` or all; its inputs are among ``tensors``."""
+    wanted = wanted or [x.name for x in session.get_outputs()]
+    return dict(zip(wanted, session.run(wanted, {x.name: tensors[x.name] for x in session.get_inputs()})))
+
+
+def follow(tensors, out, rows):
+    """Sets the states among ``tensors`` to those after a step, of the hypotheses ``rows`` ``[B, K]`` of all sentences
+    together, which go on."""
+    for name in filter(lambda name: name.startswith("next"), out):
+        below = out[name].shape[2:]
+        tensors["state" + name[4:]] = out[name].reshape(-1, *below)[rows.ravel()].reshape(*rows.shape, *below)
 
 
 def flaw_of(model):

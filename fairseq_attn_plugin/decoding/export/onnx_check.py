@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .exported_folder import follow, run, session
 from .onnx_files import ENCODER, STEP
 
-__all__ = ["Differences", "Exported", "compare"]
+__all__ = ["Differences", "compare"]
 
 # words less probable than this are not compared by their logarithms: these magnify rounding
 LEAST = -15.0
@@ -27,58 +28,6 @@ class Differences(NamedTuple):
     weights: float
 
 
-class Exported:
-    """The graphs of a folder and the state of a search with them.
-
-    Args:
-        folder: that has both files
-    """
-
-    def __init__(self, folder: Path):
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.log_severity_level = 1, 3
-        self._sessions = [
-            onnxruntime.InferenceSession(str(folder / name), options, providers=["CPUExecutionProvider"])
-            for name in (ENCODER, STEP)
-        ]
-        self._tensors: Dict[str, Any] = {}
-        self._step = 0
-
-    def begin(self, source: Tensor) -> None:
-        """Encodes ``source`` ``[B, N]``; every sentence has one hypothesis then."""
-        names = [output.name for output in self._sessions[0].get_outputs()]
-        self._tensors = dict(zip(names, self._sessions[0].run(None, {"source": source.numpy()})))
-        self._step = 0
-
-    def step(self, words: Tensor, candidates: int = 1) -> Dict[str, Any]:
-        """The outputs for ``words`` ``[B, K]``; the new state is kept."""
-        given = {
-            **self._tensors,
-            "words": words.numpy(),
-            "position": np.array([self._step]),
-            "candidates": np.array([candidates]),
-        }
-        session = self._sessions[1]
-        wanted = [one.name for one in session.get_inputs()]
-        values = session.run(None, {name: given[name] for name in wanted})
-        out = dict(zip((output.name for output in session.get_outputs()), values))
-        self._step += 1
-        for name in list(out):
-            if name.startswith("next"):
-                self._tensors["state" + name[len("next") :]] = out.pop(name)
-        return out
-
-    def select(self, rows: Tensor) -> None:
-        """Continues with the hypotheses ``rows`` ``[B, K']``, numbered through all sentences."""
-        for name, x in self._tensors.items():
-            if name.startswith("state"):
-                self._tensors[name] = x.reshape(-1, *x.shape[2:])[rows.flatten().numpy()].reshape(
-                    *rows.shape, *x.shape[2:]
-                )
-
-
 @torch.no_grad()
 def compare(model: nn.Module, folder: Path) -> Differences:
     """The differences over several steps of searches with different numbers of sentences, hypotheses and words.
@@ -87,23 +36,23 @@ def compare(model: nn.Module, folder: Path) -> Differences:
         model: as it translates, not in the form in which it was exported
         folder: with both graphs
     """
-    generator = torch.Generator().manual_seed(1)
-    exported, worst = Exported(folder), Differences(0.0, 0.0, 0.0)
+    generator, worst = torch.Generator().manual_seed(1), Differences(0.0, 0.0, 0.0)
+    encoder, step = (session((folder / name).read_bytes()) for name in (ENCODER, STEP))
     for sentences, hypotheses, longest in SHAPES:
         source = _random_sources(model, sentences, longest, generator)
-        exported.begin(source)
+        tensors = run(encoder, {"source": source.numpy()})
         encoder_out, incremental = model.encoder(source), {}  # type: ignore[var-annotated]
-        words = torch.full((sentences, 1), model.decoder.dictionary.eos())
-        history = words
-        for _ in range(STEPS):
-            out = exported.step(words)
+        history = words = torch.full((sentences, 1), model.decoder.dictionary.eos())
+        for position in range(STEPS):
+            tensors.update(words=words.numpy(), position=np.array([position]), candidates=np.array([1]))
+            out = run(step, tensors)
             net_output = model.decoder(history, encoder_out=encoder_out, incremental_state=incremental)
             found = _differences(model, net_output, out)
             worst = Differences(*(float(np.maximum(*both)) for both in zip(worst, found)))  # unlike max it keeps NaN
             width = words.size(1)
             choice = torch.randint(width, (sentences, hypotheses), generator=generator)
             rows = choice + torch.arange(sentences).unsqueeze(1) * width
-            exported.select(rows)
+            follow(tensors, out, rows.numpy())
             model.decoder.reorder_incremental_state(incremental, rows.flatten())
             encoder_out = model.encoder.reorder_encoder_out(encoder_out, rows.flatten())
             words = torch.randint(len(model.decoder.dictionary), (sentences, hypotheses), generator=generator)

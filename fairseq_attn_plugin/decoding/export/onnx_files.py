@@ -43,6 +43,8 @@ def write_graphs(model: nn.Module, folder: Path) -> None:
     Raises:
         OptionError: the model cannot be recorded, for example because ONNX lacks one of its operations
     """
+    import onnx
+
     attention = model.decoder.attention
     if attention is not None:
         model.decoder.attention = attention.for_export()
@@ -50,9 +52,13 @@ def write_graphs(model: nn.Module, folder: Path) -> None:
         _write_both(model, folder)
     finally:
         model.decoder.attention = attention
-    _add_candidates(folder / STEP)
     for path in (folder / ENCODER, folder / STEP):
-        bound_loops(path)
+        proto = onnx.load(str(path))
+        if path.name == STEP:
+            _add_candidates(proto)
+        bound_loops(proto)
+        onnx.checker.check_model(proto)
+        onnx.save(proto, str(path))
         flaw = flaw_of(memoryview(path.read_bytes()))
         if flaw:
             raise OptionError(f"{path.name}: the graph {flaw}; a loop must have no loop within")
@@ -138,55 +144,47 @@ def _write(
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without the recorder's remarks on constants, of which :mod:`.onnx_check` makes sure, in Python and in C++."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "root")]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
+    level = logging.root.manager.disable
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with warnings.catch_warnings(), open(os.devnull, "wb") as nothing:
         warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        sys.stderr.flush()
-        stderr, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 2)
+        logging.disable(logging.WARNING)
+        os.dup2(nothing.fileno(), 2)
         try:
             yield
         finally:
+            logging.disable(level)
             os.dup2(stderr, 2)
             os.close(stderr)
-            os.close(nothing)
-            for logger, level in zip(loggers, levels):
-                logger.setLevel(level)
 
 
-def _add_candidates(path: Path) -> None:
+def _add_candidates(proto: Any) -> None:
     """Adds the ``candidates`` most probable words to the outputs: a search reads these, not V numbers a hypothesis."""
-    import onnx
     from onnx import TensorProto, helper
 
-    model = onnx.load(str(path))
-    best = ["best_log_probs", "best_words"]
-    model.graph.node.append(helper.make_node("TopK", ["log_probs", "candidates"], best, axis=-1))
-    model.graph.input.append(helper.make_tensor_value_info("candidates", TensorProto.INT64, [1]))
+    graph, best = proto.graph, ["best_log_probs", "best_words"]
+    graph.node.append(helper.make_node("TopK", ["log_probs", "candidates"], best, axis=-1))
+    graph.input.append(helper.make_tensor_value_info("candidates", TensorProto.INT64, [1]))
     for name, kind in zip(best, (TensorProto.FLOAT, TensorProto.INT64)):
-        model.graph.output.append(helper.make_tensor_value_info(name, kind, ["B", "K", "candidates"]))
-    onnx.checker.check_model(model)
-    onnx.save(model, str(path))
+        graph.output.append(helper.make_tensor_value_info(name, kind, ["B", "K", "candidates"]))
 
 
-def bound_loops(path: Path) -> None:
-    """Gives every loop a greatest number of rounds, so that who reads the graph knows that it ends."""
-    import onnx
+def bound_loops(proto: Any) -> None:
+    """Gives every loop of a model a greatest number of rounds, so that who reads the graph knows that it ends."""
     from onnx import helper, numpy_helper
 
-    model, name = onnx.load(str(path)), ROUNDS.decode()
-    loops = [node for node in model.graph.node if node.op_type == "Loop"]
-    for number, node in enumerate(loops):
-        bounded = f"{name}.{number}"
-        place = list(model.graph.node).index(node)
-        model.graph.node.insert(place, helper.make_node("Min", [node.input[0], name], [bounded]))
-        node.input[0] = bounded
-    if loops:
-        model.graph.initializer.append(numpy_helper.from_array(np.array(MOST_ROUNDS), name))
-        onnx.save(model, str(path))
+    graph, name = proto.graph, ROUNDS.decode()
+    nodes: List[Any] = []
+    for node in graph.node:
+        if node.op_type == "Loop":
+            nodes.append(helper.make_node("Min", [node.input[0], name], [f"{name}.{len(nodes)}"]))
+            node.input[0] = nodes[-1].output[0]
+        nodes.append(node)
+    if len(nodes) > len(graph.node):
+        del graph.node[:]
+        graph.node.extend(nodes)
+        graph.initializer.append(numpy_helper.from_array(np.array(MOST_ROUNDS), name))
 
 
 def quantize(folder: Path) -> None:

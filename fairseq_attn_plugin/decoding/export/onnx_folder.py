@@ -51,18 +51,13 @@ def check_exportable(model: nn.Module, name: str) -> None:
             f"{name}: a {type(model).__name__} cannot be exported; must be a translation model of this package, such "
             "as lstm_soft"
         )
-    if model.decoder.revises:
-        raise OptionError(
-            f"{name}: the model feeds the posterior of its alignments (--arch lstm_posterior), which cannot be "
-            "exported; must be another translation model of this package, such as lstm_latent"
-        )
-    if model.decoder.adaptive_softmax is not None:
-        raise OptionError(
-            f"{name}: the model has an adaptive softmax (--adaptive-softmax-cutoff), which cannot be exported; train "
-            "with an ordinary one"
-        )
-    if getattr(model, "first_order", False):
-        raise OptionError(f"{name}: a model with first-order alignments cannot be exported; take an lstm_latent")
+    for wrong, what, other in (
+        (model.decoder.revises, "feeds the posterior of its alignments (--arch lstm_posterior)", "an lstm_latent"),
+        (model.decoder.adaptive_softmax is not None, "has an adaptive softmax (--adaptive-softmax-cutoff)", "another"),
+        (getattr(model, "first_order", False), "has first-order alignments", "an lstm_latent"),
+    ):
+        if wrong:
+            raise OptionError(f"{name}: the model {what}, which cannot be exported; take {other}")
 
 
 def export_folder(
@@ -84,8 +79,6 @@ def export_folder(
         OptionError: the folder exists or cannot be written, onnx or onnxruntime is missing, or the graphs differ from
             the model
     """
-    if precision not in PRECISIONS:
-        raise OptionError(f"--precision {precision}: unknown; choose from {', '.join(PRECISIONS)}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OptionError(f"--to {folder}: exists; name another folder, or remove it first")
     try:

@@ -15,9 +15,9 @@ import unicodedata
 import numpy as np
 
 try:
-    from .exported_folder import OPTIONS, check, lines_of, open_folder, open_graphs, package
+    from . import exported_folder as folders
 except ImportError:  # in an exported folder
-    from exported_folder import OPTIONS, check, lines_of, open_folder, open_graphs, package  # type: ignore[no-redef]
+    import exported_folder as folders  # type: ignore[no-redef]
 
 BOS, PAD, EOS, UNK = range(4)
 BPE_MARK, PIECE_MARK, BEGINNING = "@@", "\u2581", "<s>"
@@ -120,15 +120,14 @@ class Translator:
     folder if they are None; ``threads`` are for each operation, 0: as many as there are cores."""
 
     def __init__(self, folder, beam=None, lenpen=None, threads=0):
-        settings, files = open_folder(folder)
+        settings, files = folders.open_folder(folder)
         self.settings = settings
         self.beam = settings["beam"] if beam is None else beam
         self.lenpen = settings["lenpen"] if lenpen is None else lenpen
-        check({"--beam": self.beam, "--lenpen": self.lenpen, "--threads": threads}, OPTIONS)
-        self.encoder, self.step = open_graphs(folder, settings, files, threads)
-        self.inputs = [one.name for one in self.step.get_inputs()]
+        folders.check({"--beam": self.beam, "--lenpen": self.lenpen, "--threads": threads}, folders.OPTIONS)
+        self.encoder, self.step = folders.open_graphs(folder, settings, files, threads)
         self.outputs = [one.name for one in self.step.get_outputs() if one.name != "log_probs"]
-        self.symbols = [lines_of(files[side]) for side in ("source.txt", "target.txt")]
+        self.symbols = [folders.lines_of(files[side]) for side in ("source.txt", "target.txt")]
         self.numbers = {symbol: number for number, symbol in enumerate(self.symbols[0])}
         self._tokenize, self.detokenize = self._tokenizer(settings["tokenizer"])
         self._split = self._splitter(settings["bpe"], files)
@@ -182,7 +181,7 @@ class Translator:
         beam = min(self.beam, len(self.symbols[1]) - 1)
         limits = np.array([min(int(rules["max_len_a"] * n + rules["max_len_b"]), rules["max_len"]) for n in lengths])
         padded = np.array([source + [PAD] * (max(lengths) - len(source)) for source in sources], dtype=np.int64)
-        tensors = dict(zip([x.name for x in self.encoder.get_outputs()], self.encoder.run(None, {"source": padded})))
+        tensors = folders.run(self.encoder, {"source": padded})
         tensors["candidates"] = np.array([min(2 * beam + 2, len(self.symbols[1]))])  # two may be forbidden
         finished: list = [[] for _ in sources]
         sentences = parents = np.arange(len(sources))
@@ -191,8 +190,7 @@ class Translator:
         for step in range(limits.max() + 1):
             tensors.update(words=words, position=np.array([step]))
             ends = limits[sentences] == step
-            wanted = self.outputs + ["log_probs"] * bool(ends.any())
-            out = dict(zip(wanted, self.step.run(wanted, {name: tensors[name] for name in self.inputs})))
+            out = folders.run(self.step, tensors, self.outputs + ["log_probs"] * bool(ends.any()))
             past.append((words.ravel(), parents, totals.ravel(), out.get("weights")))
             log_probs, best = out["best_log_probs"].copy(), out["best_words"]
             log_probs[(best == PAD) | ((best == EOS) & (step < rules["min_len"]))] = -np.inf
@@ -213,9 +211,7 @@ class Translator:
             active = np.argsort(ended[kept], axis=1, kind="stable")[:, :beam]  # the best that do not end
             rows, totals, words = (np.take_along_axis(x[kept], active, 1) for x in (rows, scores, chosen))
             sentences, parents = sentences[kept], rows.ravel()
-            for name in filter(lambda name: name.startswith("next"), out):
-                below = out[name].shape[2:]
-                tensors["state" + name[4:]] = out[name].reshape(-1, *below)[parents].reshape(*rows.shape, *below)
+            folders.follow(tensors, out, rows)
             if len(kept) < len(ends):
                 tensors.update({name: x[kept] for name, x in tensors.items() if name.startswith("memory")})
         return [self._trace(done, past, length) for done, length in zip(finished, lengths)]
@@ -252,7 +248,7 @@ class Translator:
         languages, normalized = self.settings["languages"], self.settings.get("normalizer")
         if not normalized and settings is None:
             return str, str
-        sacremoses = package("sacremoses")
+        sacremoses = folders.package("sacremoses")
         rules = sacremoses.MosesPunctNormalizer(languages[0]).normalize if normalized else str
         clean = (lambda line: rules(unicodedata.normalize("NFC", line))) if normalized else str
         if settings is None:
@@ -265,8 +261,8 @@ class Translator:
         if kind is None:
             return str.split
         if kind == "subword_nmt":
-            return BPE(lines_of(files["bpe.codes"]), {*self.symbols[0]})
-        model = package("sentencepiece").SentencePieceProcessor(model_proto=files["sentencepiece.model"])
+            return BPE(folders.lines_of(files["bpe.codes"]), {*self.symbols[0]})
+        model = folders.package("sentencepiece").SentencePieceProcessor(model_proto=files["sentencepiece.model"])
         return functools.partial(model.encode, out_type=str)
 
 

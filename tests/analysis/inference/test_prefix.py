@@ -1,9 +1,10 @@
-"""Translations that begin with given words."""
+"""Lines as they are typed, and translations that begin with given words."""
 
 import pytest
 
 from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.decoding.export.runtime import one_line
+from fairseq_attn_plugin.decoding.generator import Generator
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 
@@ -15,11 +16,13 @@ def translators(tiny_data, zoo):
     def make(**options):
         return Translator(str(tiny_data), str(zoo("reversal").last), cpu=True, **options)
 
-    return {
-        "beam": make(beam=4),
-        "greedy": make(beam=1),
-        "stock": make(beam=4, decoding=DecodingOptions(decoding_engine="stock")),
-    }
+    stock = make(beam=4, decoding=DecodingOptions(decoding_engine="stock"))
+    assert not isinstance(stock._generator, Generator)
+    return {"beam": make(beam=4), "greedy": make(beam=1), "stock": stock}
+
+
+def test_joiners_and_soft_hyphens_stay():
+    assert one_line("می\u200cخواهم  Schiff\u00adfahrt\tda\u2028\x00hier\n") == "می\u200cخواهم Schiff\u00adfahrt da hier"
 
 
 @pytest.mark.parametrize(

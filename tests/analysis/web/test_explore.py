@@ -66,7 +66,8 @@ def test_which_sentences(tmp_path, capsys):
     out = tmp_path / "page.html"
     main(["explore", str(path), "--out", str(out), "--first", "4"])
     shown = capsys.readouterr()
-    assert "4 sentences" in shown.out and "only the first 4 sentences; --first 0" in shown.err
+    assert re.search(r"page\.html: 4 sentences, 0\.\d MB; open it in a browser\n$", shown.out)
+    assert "only the first 4 sentences; --first 0" in shown.err and "<title>Attention, de" in out.read_text()
     assert [one["id"] for one in _data(out)["sentences"]] == [0, 1, 2, 3]
     assert _data(out)["subtitle"] == "test: 4 of 9 sentences"
     main(["explore", str(path), "--out", str(out), "--sentences", "7", "2-3,99"])
@@ -143,44 +144,32 @@ def test_numbers_of_sentences():
 
 
 def test_mistakes_are_named(tmp_path):
-    soft = write_records(tmp_path / "soft.jsonl")
-    out = tmp_path / "page.html"
-    pieces = write_records(tmp_path / "pieces.jsonl", "pieces", records=[record(0, *PAIRS[0])], subwords="none")
-    with pytest.raises(
-        OptionError, match=r"sentence 0: .*soft\.jsonl and .*pieces\.jsonl have different .*; .*pieces.* has @@"
-    ):
-        explore([str(soft), str(pieces)], out)
-    unlike = write_records(tmp_path / "unlike.jsonl", "unlike", pairs=[("ein <unk> baum", "a small tree")])
-    with pytest.raises(OptionError, match=r"have different source words \('haus' and 'baum'\)"):
-        explore([str(soft), str(unlike)], out)
-    # what may be any word for one model must still be the same for the others
-    some = write_records(tmp_path / "some.jsonl", "some", pairs=[("ein <unk> <unk>", "a small tree")])
-    with pytest.raises(OptionError, match=r"soft\.jsonl and .*unlike\.jsonl have different source words"):
-        explore([str(some), str(soft), str(unlike)], out)
-    reverse = write_records(tmp_path / "reverse.jsonl", "reverse", source_lang="en", target_lang="de")
-    with pytest.raises(OptionError, match="is of en-de, .* of de-en"):
-        explore([str(soft), str(reverse)], out)
-    empty = write_records(tmp_path / "empty.jsonl", pairs=[])
-    with pytest.raises(OptionError, match=r"empty\.jsonl: has no sentences"):
-        explore([str(empty)], out)
-    with pytest.raises(OptionError, match="--sentences 77: is in none of the files"):
-        explore([str(soft)], out, sentences=[77])
-    with pytest.raises(OptionError, match="--first -1: must be"):
-        main(["explore", str(soft), "--out", str(out), "--first", "-1"])
-    with pytest.raises(OptionError, match=r"--out .*soft\.jsonl: must end in \.html"):
-        main(["explore", str(soft), "--out", str(soft)])
-    assert not out.exists() and len(list(open_records(soft))) == len(PAIRS)
-    with pytest.raises(OptionError, match="--out .*page.html: cannot be written: No such file"):
-        explore([str(soft)], tmp_path / "gone" / "page.html")
-    with pytest.raises(OptionError, match="--out .*page.html: cannot be written: there is no folder .*gone"):
-        main(["explore", str(soft), "--out", str(tmp_path / "gone" / "page.html")])
+    def made(name, **options):
+        return str(write_records(tmp_path / f"{name}.jsonl", name, **options))
 
-
-def test_the_command(tmp_path, capsys):
-    path = write_records(tmp_path / "soft.jsonl")
-    main(["explore", str(path), "--out", str(tmp_path / "page.html")])
-    assert re.search(r"page\.html: 3 sentences, 0\.\d MB; open it in a browser\n$", capsys.readouterr().out)
-    assert "<title>Attention, de" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    soft, out = made("soft"), tmp_path / "page.html"
+    pieces = made("pieces", records=[record(0, *PAIRS[0])], subwords="none")
+    unlike = made("unlike", pairs=[("ein <unk> baum", "a small tree")])
+    some = made("some", pairs=[("ein <unk> <unk>", "a small tree")])
+    for files, options, message in [
+        ([soft, pieces], {}, r"sentence 0: .*soft\.jsonl and .*pieces\.jsonl have different .*; .*pieces.* has @@"),
+        ([soft, unlike], {}, r"have different source words \('haus' and 'baum'\)"),
+        # what may be any word for one model must still be the same for the others
+        ([some, soft, unlike], {}, r"soft\.jsonl and .*unlike\.jsonl have different source words"),
+        ([soft, made("reverse", source_lang="en", target_lang="de")], {}, "is of en-de, .* of de-en"),
+        ([made("empty", pairs=[])], {}, r"empty\.jsonl: has no sentences"),
+        ([soft], {"sentences": [77]}, "--sentences 77: is in none of the files"),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            explore(files, out, **options)
+    for options, message in [
+        (["--out", str(out), "--first", "-1"], "--first -1: must be"),
+        (["--out", soft], r"--out .*soft\.jsonl: must end in \.html"),
+        (["--out", str(tmp_path / "gone" / "page.html")], "--out .*page.html: cannot be written: there is no folder "),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            main(["explore", soft, *options])
+    assert not out.exists() and len(list(open_records(Path(soft)))) == len(PAIRS)
 
 
 # --- what a reader sees -----------------------------------------------------------------------------------------------
@@ -214,6 +203,11 @@ def made(tmp_path_factory) -> str:
 
 def word(page, card, side, index):
     return page.all(".card")[card].find_elements("css selector", f".word[data-side={side}]")[index]
+
+
+def shown(page):
+    """The numbers of the sentences in the list."""
+    return page.script("return [...document.querySelectorAll('#list li')].map((one) => Number(one.id.split('-')[1]))")
 
 
 def weights(page, card, side):
@@ -286,75 +280,71 @@ def test_the_heatmap_says_its_weights(pages, made):
     assert pages.texts(".map text.on") == ["haus", "small"]
 
 
-def test_a_held_word_stays(pages, made):
+def test_a_held_word_stays_and_is_what_is_pressed(pages, made):
     pages.open(made + "#sentence=0&model=soft")
+    pages.hover(word(pages, 0, "target", 1))
+    assert not pages.all(".word[aria-pressed=true]") and len(pages.all(".word[aria-pressed=false]")) == 8
     word(pages, 0, "target", 2).click()
     pages.hover(word(pages, 0, "target", 0))
-    assert pages.texts(".word.active.pinned bdi") == ["house"]
-    from selenium.webdriver.common.keys import Keys
-
-    pages.press(Keys.ESCAPE)
+    assert pages.texts(".word.active.pinned bdi") == pages.texts(".word[aria-pressed=true] bdi") == ["house"]
+    word(pages, 0, "target", 2).click()
+    assert not pages.all(".word[aria-pressed=true]")
+    word(pages, 0, "target", 2).click()
+    pages.press(browser.ESCAPE)
     pages.hover(word(pages, 0, "target", 1))
     assert pages.texts(".word.active bdi") == ["small"]
 
 
 def test_keyboard(pages, made):
-    from selenium.webdriver.common.keys import Keys
-
     pages.open(made + "#sentence=0&model=soft")
     pages.press("j")
     assert "sentence=1" in pages.script("return location.hash")
-    pages.press(Keys.ARROW_RIGHT)
+    pages.press(browser.RIGHT)
     assert pages.texts(".word.active bdi") == ["dog"]
     assert pages.script("return document.activeElement.textContent").startswith("dog")
     pages.press("x")  # the source word that "dog" looked at most
     best = int(diagonal(4, 3)[1, :3].argmax())
     assert pages.texts(".word.active bdi") == [PAIRS[1][0].split()[best]]
     pages.press("k", "w")
-    assert "sentence=0" in pages.script("return location.hash") and "show=subwords" in pages.script(
-        "return location.hash"
-    )
-    pages.one("#list").send_keys(Keys.END)
+    assert re.search("sentence=0.*show=subwords", pages.script("return location.hash"))
+    pages.one("#list").send_keys(browser.END)
     assert "sentence=5" in pages.script("return location.hash")
     pages.press("?")
     assert pages.one("#help").is_displayed()
-    pages.press(Keys.ESCAPE)
+    pages.press(browser.ESCAPE)
     assert not pages.one("#help").is_displayed()
     pages.press("/", *"small")
-    assert [one.get_attribute("id") for one in pages.all("#list li")] == ["sentence-0"]
+    assert shown(pages) == [0]
 
 
 def test_search_filter_and_sort(pages, made):
-    def shown():
-        return [int(one.get_attribute("id").split("-")[1]) for one in pages.all("#list li")]
-
     pages.open(made)
-    assert shown() == [0, 1, 2, 3, 4, 5]
+    assert shown(pages) == [0, 1, 2, 3, 4, 5]
     search = pages.one("#search")
     search.send_keys("SCHLÄFT dog")
-    assert shown() == [1] and pages.one("#count").text == "1 of 6 sentences"
+    assert shown(pages) == [1] and pages.one("#count").text == "1 of 6 sentences"
     search.clear()
     search.send_keys("reference-less word")
-    assert shown() == []
+    assert shown(pages) == []
     pages.script("arguments[0].value = ''; arguments[0].dispatchEvent(new Event('input'))", search)
     pages.one("#open-filters").click()
     pages.one("#least-words").send_keys("3")
     pages.one("#most-words").send_keys("3")
-    assert shown() == [0, 1]
+    assert shown(pages) == [0, 1]
     pages.script("document.querySelector('#least-words').value = document.querySelector('#most-words').value = ''")
     pages.one("#most-score").send_keys("-0.525")  # scores of both models are -0.5 - 0.01 id
-    assert shown() == [3, 4, 5]
+    assert shown(pages) == [3, 4, 5]
     pages.script("document.querySelector('#most-score').value = ''")
     choose = pages.one("#sort")
     orders = [one.get_attribute("value") for one in choose.find_elements("css selector", "option")]
     assert orders == ["corpus", "short", "long", "worst", "best", "spread", "disagreement"]
     choose.find_element("css selector", "[value=worst]").click()
-    assert shown() == [5, 4, 3, 2, 1, 0]
+    assert shown(pages) == [5, 4, 3, 2, 1, 0]
     choose.find_element("css selector", "[value=short]").click()
-    assert shown() == [4, 2, 5, 0, 1, 3]
+    assert shown(pages) == [4, 2, 5, 0, 1, 3]
     choose.find_element("css selector", "[value=disagreement]").click()
     # of all that the models were made to look at, only the row of "small" differs; of 1 and 5 there is no second model
-    assert shown()[0] == 0 and set(shown()[-2:]) == {1, 5}
+    assert shown(pages)[0] == 0 and set(shown(pages)[-2:]) == {1, 5}
     one = open_records(Path(made[len("file://") :]).with_name("soft.jsonl")).find([0])[0].word_attention(end=True)[1]
     differs = np.abs(one - np.array([0.1, 0.3, 0.5, 0.1])).sum() / 2 / 4  # the mean over the four rows
     assert f"differs {differs:.2f}" in pages.texts("#list .scores")[0]
@@ -393,21 +383,19 @@ def test_different_targets_empty_sides_and_missing_sentences(pages, made):
 
 def test_keys_where_no_model_has_the_sentence(pages, made):
     """What was active before the sentence without cards is not looked for in it."""
-    from selenium.webdriver.common.keys import Keys
-
     pages.open(made + "#sentence=3&model=latent <i>")
     word(pages, 0, "target", 1).click()
     pages.script("location.hash = '#sentence=5'")
     pages.wait("return document.querySelectorAll('.nothing').length === 1")
-    keys = ["x", Keys.ESCAPE, Keys.ARROW_RIGHT, "w", "p", "x", Keys.ESCAPE]
+    keys = ["x", browser.ESCAPE, browser.RIGHT, "w", "p", "x", browser.ESCAPE]
     pages.press(*keys)
     pages.script("document.querySelector('#list').scrollTop = 0; dispatchEvent(new Event('resize'))")
     assert not pages.all(".word") and not pages.problems()
-    pages.press("k", Keys.ARROW_RIGHT, "x")
+    pages.press("k", browser.RIGHT, "x")
     assert len(pages.all(".word.active")) == 1 and not pages.all(".pinned") and not pages.problems()
     # the first of two cards is empty
     pages.open(made + "#sentence=5&model=all")
-    pages.press("x", Keys.ESCAPE, Keys.ARROW_RIGHT)
+    pages.press("x", browser.ESCAPE, browser.RIGHT)
     assert len(pages.all(".word.active")) == 1 and not pages.problems()
 
 
@@ -432,17 +420,6 @@ def test_nothing_that_matches_is_said(pages, made):
     assert pages.all(".word.active") and not pages.problems()
 
 
-def test_what_is_pressed_is_what_is_held(pages, made):
-    pages.open(made + "#sentence=0&model=soft")
-    pages.hover(word(pages, 0, "target", 1))
-    assert not pages.all(".word[aria-pressed=true]") and len(pages.all(".word[aria-pressed=false]")) == 8
-    word(pages, 0, "target", 1).click()
-    pages.hover(word(pages, 0, "target", 0))
-    assert pages.texts(".word[aria-pressed=true] bdi") == ["small"]
-    word(pages, 0, "target", 1).click()
-    assert not pages.all(".word[aria-pressed=true]")
-
-
 def test_words_are_of_their_language(pages, made):
     pages.open(made + "#sentence=1&model=latent <i>")
     languages = "return [...document.querySelectorAll(arguments[0])].map((one) => one.closest('[lang]').lang)"
@@ -451,12 +428,8 @@ def test_words_are_of_their_language(pages, made):
     pages.hover(word(pages, 0, "target", 1))
     assert pages.script(languages, ".readout bdi")[:2] == ["en", "de"]
     assert pages.script(languages, ".reference bdi") == ["en"]
-    assert pages.script("return ['de_AT', 'zh-hans', '', 'not a language'].map(languageTag)") == [
-        "de-AT",
-        "zh-Hans",
-        None,
-        None,
-    ]
+    found = pages.script("return ['de_AT', 'zh-hans', '', 'not a language'].map(languageTag)")
+    assert found == ["de-AT", "zh-Hans", None, None]
     assert pages.script("return languageName('not a language')") == "not a language"
 
 
@@ -510,17 +483,7 @@ def test_rows_that_sum_to_one_have_no_switch(pages, made):
 
 def test_each_model_has_its_own_subwords(pages, mixed):
     pages.open(mixed + "#sentence=0&show=subwords")
-    assert pages.texts(".row.source .word bdi") == [
-        "ein",
-        "klei@@",
-        "nes",
-        "haus",
-        "end",
-        "ein",
-        "kleines",
-        "haus",
-        "end",
-    ]
+    assert pages.texts(".row.source .word bdi") == "ein klei@@ nes haus end ein kleines haus end".split()
     pages.hover(word(pages, 0, "source", 3))
     assert pages.texts(".word.active bdi") == ["haus"]  # the fourth piece of the other model is its end
     assert "words are split differently" in pages.texts(".readout")[1]
@@ -548,9 +511,9 @@ def test_scores_that_are_not_known_are_dashes(pages, mixed):
     assert pages.texts(".readout")[0].startswith("house (probability 0.78) attends to")
     assert pages.texts("#list .scores") == ["3 words  \u00b7  \u2013", "3 words  \u00b7  \u22120.51"]
     pages.one("#sort [value=spread]").click()  # of sentence 0 one score is known only
-    assert [one.get_attribute("id") for one in pages.all("#list li")] == ["sentence-1", "sentence-0"]
+    assert shown(pages) == [1, 0]
     pages.one("#sort [value=best]").click()
-    assert [one.get_attribute("id") for one in pages.all("#list li")] == ["sentence-1", "sentence-0"]
+    assert shown(pages) == [1, 0]
     assert not pages.problems()
 
 

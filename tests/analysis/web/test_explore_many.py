@@ -4,15 +4,12 @@ import axe
 import browser
 import pytest
 from records_for_tests import diagonal, record, write_records
+from test_explore import pages, shown
 
 from fairseq_attn_plugin.analysis.web.explore import explore
 
+__all__ = ["pages"]
 COUNT, MODELS = 230, 5
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    yield from browser.pages(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +32,6 @@ def made(tmp_path_factory) -> str:
     return (folder / "page.html").as_uri()
 
 
-def shown(page):
-    return [
-        int(one.split("-")[1])
-        for one in page.script("return [...document.querySelectorAll('#list li')].map(x => x.id)")
-    ]
-
-
 def test_the_list_has_pages(pages, made):
     pages.open(made + "#sentence=99")
     assert shown(pages) == list(range(100)) and pages.one("#pages").text == "1\u2013100 of 230"
@@ -50,11 +40,8 @@ def test_the_list_has_pages(pages, made):
     assert "sentence=100" in pages.script("return location.hash")
     assert shown(pages) == list(range(100, 200))
     selected = pages.one("#list [aria-selected=true]")
-    assert [selected.get_attribute(name) for name in ("id", "aria-posinset", "aria-setsize")] == [
-        "sentence-100",
-        "101",
-        "230",
-    ]
+    found = [selected.get_attribute(name) for name in ("id", "aria-posinset", "aria-setsize")]
+    assert found == ["sentence-100", "101", "230"]
     pages.press("k")
     assert shown(pages)[0] == 0 and pages.one("#list").get_attribute("aria-activedescendant") == "sentence-99"
     # to look at other pages does not choose a sentence
@@ -66,7 +53,7 @@ def test_the_list_has_pages(pages, made):
     pages.all("#list li")[3].click()
     assert "sentence=203" in pages.script("return location.hash")
     assert pages.one("#position").text == "Sentence 203 204 of 230"
-    pages.one("#list").send_keys("\ue010")  # End
+    pages.one("#list").send_keys(browser.END)
     assert pages.one("#position").text == "Sentence 229 230 of 230"
     # another order begins with its first page; a search finds on all pages
     pages.one("#sort [value=long]").click()
@@ -107,7 +94,7 @@ def test_many_models_are_compact(pages, made):
 def test_mean_log_p_is_explained_where_it_stands(pages, made):
     pages.open(made + "#sentence=6&model=model 1")
     assert pages.one(".score summary").text == "mean log p \u22120.56" and not pages.one(".score p").is_displayed()
-    pages.one(".score summary").send_keys("\ue007")  # Enter
+    pages.one(".score summary").send_keys(browser.ENTER)
     explained = pages.one(".score p").text
     assert "natural logarithms" in explained and "\u22120.56 is a probability of 0.57 for each token" in explained
 

@@ -1,6 +1,7 @@
 """fairseq-attn serve bounds what a request costs: the size of its body, and one translation at a time."""
 
 import contextlib
+import http.client
 import json
 import socket
 import threading
@@ -64,17 +65,9 @@ def question(text):
 
 def answer(connection):
     """Status, headers and body of an answer."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        part = connection.recv(65536)
-        assert part, "the server closed the connection without an answer"
-        data += part
-    first, _, body = data.partition(b"\r\n\r\n")
-    status, *lines = first.decode().split("\r\n")
-    headers = dict(line.lower().split(": ", 1) for line in lines)
-    while len(body) < int(headers["content-length"]):
-        body += connection.recv(65536)
-    return int(status.split()[1]), headers, json.loads(body)
+    response = http.client.HTTPResponse(connection)
+    response.begin()
+    return response.status, response.headers, json.loads(response.read())
 
 
 @contextlib.contextmanager
@@ -87,10 +80,6 @@ def asking(address, data):
 def ask(address, data):
     with asking(address, data) as connection:
         return answer(connection)
-
-
-def state(address):
-    return ask(address, head("/health", method="GET"))[2]
 
 
 def test_a_long_body_is_refused():
@@ -125,7 +114,8 @@ def test_one_translation_at_a_time_and_none_for_a_client_that_has_left():
             time.sleep(0.3)
         time.sleep(0.3)
         models = {"models": ["checkpoint.pt"], "languages": ["xx", "yy"]}
-        assert state(address) == {"status": "ok", "checkpoint": "checkpoint.pt", **models}  # answered meanwhile
+        known = ask(address, head("/health", method="GET"))[2]
+        assert known == {"status": "ok", "checkpoint": "checkpoint.pt", **models}  # answered meanwhile
         assert slow.asked == ["0"]
         slow.go.set()
         assert [answer(one)[2]["error"] for one in asked] == ["the sentence 0", "the sentence 1"]

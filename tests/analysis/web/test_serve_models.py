@@ -2,19 +2,22 @@
 
 import contextlib
 import re
+import threading
+from types import SimpleNamespace
 
 import axe
 import browser
 import pytest
+from test_serve_bounds import serving
 
 from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.cli import main
+from fairseq_attn_plugin.commands import serve
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import start_cli
 
 testclient = pytest.importorskip("starlette.testclient", reason="NO TEST OF THE SERVER: starlette or httpx is missing")
-ENTER, END, BACKSPACE = "\ue007", "\ue010", "\ue003"
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +59,8 @@ def test_a_request_names_its_model(tiny_data, zoo):
     for name, model in models.items():
         answer = client.post("/translate", json={"text": "ama bel cor", "model": name}).json()
         assert answer["translations"][0]["text"] == model("ama bel cor")[0].text
-    assert (
-        client.post("/translate", json={"text": "ama"}).json()["translations"][0]["text"]
-        == models["one"]("ama")[0].text
-    )
+    answer = client.post("/translate", json={"text": "ama"}).json()
+    assert answer["translations"][0]["text"] == models["one"]("ama")[0].text
     refused = client.post("/translate", json={"text": "ama", "model": "three"})
     assert refused.status_code == 400 and refused.json() == {"error": "model 'three': must be one of one, two"}
     assert client.get("/health").json()["models"] == ["one", "two"]
@@ -70,7 +71,6 @@ def test_mistakes_are_named(tiny_data, zoo):
     soft = str(zoo("reversal").last)
     for options, message in [
         ([f"a={soft}", f"a={soft}"], "a: 2 files have this name; give each its own"),
-        ([soft, soft], "2 files have this name"),
         ([str(tiny_data), str(tiny_data), "--path", soft], "with --path, give one folder, of fairseq-preprocess"),
         ([soft, f"b={soft}", "--beam", "0"], "--beam 0: must be at least 1"),
         ([str(tiny_data)], "is no model folder or checkpoint; give the checkpoint by --path"),
@@ -80,13 +80,7 @@ def test_mistakes_are_named(tiny_data, zoo):
 
 
 def test_models_of_different_directions(zoo, monkeypatch):
-    from fairseq_attn_plugin.commands import serve
-
-    class Fake:
-        def __init__(self, languages):
-            self.languages = languages
-
-    fakes = iter([Fake(("xx", "yy")), Fake(("yy", "xx"))])
+    fakes = iter([SimpleNamespace(languages=("xx", "yy")), SimpleNamespace(languages=("yy", "xx"))])
     monkeypatch.setattr(serve, "_loaded", lambda args: next(fakes))
     soft = str(zoo("reversal").last)
     with pytest.raises(OptionError, match="^b: is of yy-xx, a of xx-yy; a page shows one direction"):
@@ -94,10 +88,12 @@ def test_models_of_different_directions(zoo, monkeypatch):
 
 
 def test_labels_are_short_where_they_differ():
-    from fairseq_attn_plugin.commands.serve import _short_names
-
-    assert _short_names(["a/soft/checkpoint_best.pt", "b/adm/x.pt:b/adm/y.pt", "out/model"]) == ["soft", "adm", "model"]
-    assert _short_names(["a/m/x.pt", "b/m/x.pt", "n"]) == ["a/m/x.pt", "b/m/x.pt", "n"]
+    assert serve._short_names(["a/soft/checkpoint_best.pt", "b/adm/x.pt:b/adm/y.pt", "out/model"]) == [
+        "soft",
+        "adm",
+        "model",
+    ]
+    assert serve._short_names(["a/m/x.pt", "b/m/x.pt", "n"]) == ["a/m/x.pt", "b/m/x.pt", "n"]
 
 
 def test_two_models_side_by_side(page, served):
@@ -123,21 +119,19 @@ def test_two_models_side_by_side(page, served):
 
 
 def test_a_translation_is_edited_by_keyboard_alone(page, served):
-    from selenium.webdriver.common.keys import Keys
-
     page.open(served)
-    page.press(*"ama bel cor dun", ENTER)  # the field has the focus
+    page.press(*"ama bel cor dun", browser.ENTER)  # the field has the focus
     done(page)
     best = page.texts(".nbest label span:first-child")[0].split()
-    page.press(Keys.TAB)  # not into a trap: to the examples, the prefix, and on to what was found
+    page.press(browser.TAB)  # not into a trap: to the examples, the prefix, and on to what was found
     for _ in range(30):
         if page.script("return document.activeElement.textContent") == "Edit":
             break
-        page.press(Keys.TAB)
-    page.press(ENTER)
+        page.press(browser.TAB)
+    page.press(browser.ENTER)
     assert page.script("return document.activeElement.id") == "prefix"
     assert page.one("#prefix").get_attribute("value").split() == best
-    page.press(END, *[BACKSPACE] * (len(best[-1]) + 1), *" ama", ENTER)
+    page.press(browser.END, *[browser.BACKSPACE] * (len(best[-1]) + 1), *" ama", browser.ENTER)
     done(page)
     given = [*best[:-1], "ama"]
     for number in range(2):
@@ -150,9 +144,8 @@ def test_a_translation_is_edited_by_keyboard_alone(page, served):
     # the address is enough to see it again
     page.open(page.script("return location.href"))
     done(page)
-    assert page.one("#prefix").get_attribute("value").split() == given and len(page.all(".word.given")) == 2 * len(
-        given
-    )
+    assert page.one("#prefix").get_attribute("value").split() == given
+    assert len(page.all(".word.given")) == 2 * len(given)
 
 
 def test_mistakes_of_all_models_are_said_once(page, served):
@@ -165,24 +158,12 @@ def test_mistakes_of_all_models_are_said_once(page, served):
 
 
 def test_punctuation_is_separated_if_nothing_else_does(page, tiny_data, zoo, tmp_path_factory):
-    from test_serve_bounds import serving
-
     translator = Translator(str(tiny_data), str(zoo("reversal").last), beam=2, cpu=True)
     translator.task.source_dictionary.add_symbol(".")
     assert translator.separates
 
-    class Served:
-        def __getattr__(self, name):
-            return getattr(translator, name)
-
-        def __call__(self, *given):
-            return translator(*given)
-
-    import threading
-
-    model = Served()
-    model.go = threading.Event()
-    with serving(model, examples=["<b>x</b>"]) as (host, port):
+    translator.go = threading.Event()  # as those of test_serve_bounds have
+    with serving(translator, examples=["<b>x</b>"]) as (host, port):
         page.open(f"http://{host}:{port}")
         assert "Type blanks around punctuation" in page.one("#reading").text
         page.one("#text").send_keys("Ama (bel), cor 3.5 z.B. \u00abdun.\u00bb")
