@@ -15,11 +15,12 @@ from in_process import run_tool
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
+from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.checkpoints import check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.export import export_direction
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
-from fairseq_attn_plugin.patches.safe_files.checkpoints import Limit
+from fairseq_attn_plugin.patches.safe_files.checkpoints import Limit, _finite
 from fairseq_attn_plugin.patches.safe_files.contents import check_state
 
 from cli import TINY, USER_DIR
@@ -378,3 +379,24 @@ def test_the_first_parameter_that_is_not_finite_is_named() -> None:
     # sums that overflow, of values that are finite
     largest = torch.full((4,), torch.finfo(torch.float32).max)
     check_finite("file", [("a", largest), ("b", torch.full((4,), 65504.0).half()), ("c", torch.ones(2).long())])
+
+
+class Trainer:
+    def __init__(self, bias: str) -> None:
+        self.model = build_attention("soft", query_dim=4, memory_dim=4, bias=bias, bias_dim=3)
+
+    def get_model(self) -> torch.nn.Module:
+        return self.model
+
+    @_finite
+    def load_checkpoint(self, filename: str, reset_optimizer: bool = False) -> Any:
+        self.model.load_state_dict({"biases.position_vector": torch.ones(3)}, strict=False)
+        return {}
+
+
+def test_several_biases_of_an_earlier_version_need_a_new_optimizer() -> None:
+    """Its state belongs to parameters in another order."""
+    with pytest.raises(OptionError, match="checkpoint earlier.pt: was trained with several biases by an earlier"):
+        Trainer("position,fertility").load_checkpoint("earlier.pt")
+    assert Trainer("position,fertility").load_checkpoint("earlier.pt", True) == {}
+    assert Trainer("position").load_checkpoint("earlier.pt") == {}
