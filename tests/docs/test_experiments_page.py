@@ -2,18 +2,16 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from cli import REPO, TINY, USER_DIR, run_cli, usual_environment
-from documentation import fenced
+from cli import TINY, USER_DIR, run_cli
+from documentation import REPO, fenced, run_script
 
 PAGE = REPO / "docs" / "experiments.md"
 CHECKPOINTS = ["tuned", "tuned.frozen", "tuned.restored", "trainings/adm.seed2", "trainings/soft.seed1"]
 BASH = """
-set -euo pipefail
 fairseq-train() { command fairseq-train "$@" %s --no-progress-bar > /dev/null; }
 fairseq-generate() { command fairseq-generate "$@" > generated; }
 """
@@ -41,21 +39,14 @@ def test_every_command_runs(tiny_data, tmp_path, warm_path):
     with_scores = next(place for place, block in enumerate(blocks) if "comet.json" in block)
     for part in (blocks[:with_scores], blocks[with_scores:]):
         script = BASH % sizes + "\n".join(part)
-        environment = {**usual_environment(), "PATH": warm_path, "WANDB_SILENT": "true"}
-        done = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=900
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        shown = run_script(script, tmp_path, warm_path)
         outputs = (tmp_path / "report" / "outputs").glob("*.txt")
         scores = {str(path): [{"COMET": 0.5} for _ in path.read_text().splitlines()] for path in outputs}
         (tmp_path / "comet.json").write_text(json.dumps(scores))
     assert all((tmp_path / folder / "checkpoint_best.pt").is_file() for folder in CHECKPOINTS)
     assert (tmp_path / "trainings" / "soft.seed1" / "checkpoint8.pt").is_file()
-    assert (
-        "  0.5000 |" in done.stdout
-        and "COMET |" in done.stdout
-        and "Generate test with beam=5" in (tmp_path / "generated").read_text()
-    )
+    assert "  0.5000 |" in shown and "COMET |" in shown
+    assert "Generate test with beam=5" in (tmp_path / "generated").read_text()
     report = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert "COMET" in report and "\n| adm " in report
     assert {"compare.html", "average.pt", "best3.pt", "ensemble.jsonl"} <= set(os.listdir(tmp_path))
