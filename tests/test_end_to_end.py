@@ -5,6 +5,7 @@ import json
 import pytest
 import training
 from fairseq.data import Dictionary
+from in_process import run_tool
 from learning import Learner, learns
 from reversal import WORDS, make_corpus
 from training import SIZES, generate, soft_weights
@@ -12,8 +13,6 @@ from training import SIZES, generate, soft_weights
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.attention.biases import BIASES
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
-
-from cli import run_cli
 
 MAXIMUM = "--attention-max-normalize"
 MONOTONIC = ("monotonic", "mocha")
@@ -97,10 +96,10 @@ def test_alignment_criterion_trains(tiny_data, tmp_path):
         lengths = [len(line.split()) for line in (text / f"{split}.xx").read_text().splitlines()]
         links = [" ".join(f"{n - 1 - j}-{j}" for j in range(n)) for n in lengths]
         (tmp_path / f"{split}.align").write_text("".join(line + "\n" for line in links))
-    run_cli(
-        ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--destdir", data]
-        + ["--trainpref", tmp_path / "train", "--validpref", tmp_path / "valid", "--align-suffix", "align"]
-        + ["--srcdict", tiny_data / "dict.xx.txt", "--tgtdict", tiny_data / "dict.yy.txt"]
+    run_tool(
+        *("fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--destdir", data),
+        *("--trainpref", tmp_path / "train", "--validpref", tmp_path / "valid", "--align-suffix", "align"),
+        *("--srcdict", tiny_data / "dict.xx.txt", "--tgtdict", tiny_data / "dict.yy.txt"),
     )
     options = ["--arch", "lstm_adm", *SIZES, "--load-alignments", "--log-format", "json"]
     options += ["--criterion", "label_smoothed_cross_entropy_with_alignment", "--alignment-lambda", 0.5]

@@ -5,8 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
+from in_process import run_tool
 
-from cli import TINY, USER_DIR, run_cli
+from cli import TINY, USER_DIR
 from documentation import REPO, fenced, run_script
 
 PAGE = REPO / "docs" / "experiments.md"
@@ -27,7 +28,7 @@ def prepare(text: Path, folder: Path) -> None:
             (folder / f"new.{split}.bpe.{theirs}").write_text("".join(lines.splitlines(keepends=True)[:30]))
     prefixes = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / f"{split}.bpe")]
     languages = ["--source-lang", "de", "--target-lang", "en"]
-    run_cli("fairseq-preprocess", *languages, *prefixes, "--destdir", folder / "data")
+    run_tool("fairseq-preprocess", *languages, *prefixes, "--destdir", folder / "data")
 
 
 @pytest.mark.cli

@@ -90,15 +90,21 @@ def test_curriculum_ends(sentences):
     assert len({str(epoch) for epoch in (first, second, third)}) == 3
 
 
+def restored(get_train_iterator, **attributes):
+    """A trainer that has the iterator of its fourth epoch, and the iterator."""
+    trainer = SimpleNamespace(**attributes)
+    trainer.cfg = SimpleNamespace(distributed_training=SimpleNamespace(fix_batches_to_gpus=False))
+    wrapped = resuming.BATCH_ORDER.wraps["fairseq.trainer:Trainer.get_train_iterator"](get_train_iterator)
+    return trainer, wrapped(trainer, 4)
+
+
 def test_streams_have_no_batches():
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self):
             return iter([1, 2])
 
-    trainer = SimpleNamespace(cfg=SimpleNamespace(distributed_training=SimpleNamespace(fix_batches_to_gpus=False)))
     stream = StreamingEpochBatchIterator(Stream())
-    wrapped = resuming.BATCH_ORDER.wraps["fairseq.trainer:Trainer.get_train_iterator"](lambda *_, **__: stream)
-    assert wrapped(trainer, 4) is stream and stream.epoch == 4
+    assert restored(lambda *_, **__: stream)[1] is stream and stream.epoch == 4
 
 
 def test_batches_that_are_made_for_each_epoch():
@@ -115,16 +121,12 @@ def test_batches_that_are_made_for_each_epoch():
 
     def get_train_iterator(self, epoch, load_dataset=True):
         self.loaded.append((epoch, load_dataset))
-        return self.iterator
+        return iterator
 
-    data = Data()
-    iterator = EpochBatchIterator(data, list, lambda data, epoch: [[epoch], [data.epoch]])
-    trainer = SimpleNamespace(iterator=iterator, loaded=[])
-    trainer.cfg = SimpleNamespace(distributed_training=SimpleNamespace(fix_batches_to_gpus=False))
+    iterator = EpochBatchIterator(Data(), list, lambda data, epoch: [[epoch], [data.epoch]])
     assert iterator.first_batch == [1]
-    wrapped = resuming.BATCH_ORDER.wraps["fairseq.trainer:Trainer.get_train_iterator"](get_train_iterator)
-    assert wrapped(trainer, 4) is iterator
-    assert trainer.loaded == [(1, True), (4, False)] and iterator.frozen_batches == ([4], [4])
+    trainer, found = restored(get_train_iterator, loaded=[])
+    assert found is iterator and trainer.loaded == [(1, True), (4, False)] and iterator.frozen_batches == ([4], [4])
 
 
 # ---- lr schedule

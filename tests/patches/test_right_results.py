@@ -13,7 +13,7 @@ from in_process import run_tool
 import fairseq_attn_plugin  # noqa: F401
 from fairseq_attn_plugin.errors import OptionError
 
-from cli import TINY, USER_DIR, run_cli
+from cli import TINY, USER_DIR
 
 # ---- batches
 
@@ -54,7 +54,7 @@ def unknown(tmp_path_factory):
         (folder / f"{split}.yy").write_text("".join(" ".join(w[::-1] for w in s) + "\n" for s in sentences))
     command = ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--dataset-impl", "raw"]
     command += ["--trainpref", folder / "train", "--validpref", folder / "test", "--testpref", folder / "test"]
-    run_cli([*command, "--destdir", folder / "bin", "--nwordssrc", 8, "--nwordstgt", 8])
+    run_tool(*command, "--destdir", folder / "bin", "--nwordssrc", 8, "--nwordstgt", 8)
     command = ["fairseq-train", folder / "bin", "--user-dir", USER_DIR, "--dataset-impl", "raw", *TINY["lstm_soft"]]
     command += ["--optimizer", "adam", "--lr", 0.02, "--dropout", 0, "--batch-size", 10, "--max-epoch", 20, "--cpu"]
     command += ["--embed-init-range", 1]
