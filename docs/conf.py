@@ -26,9 +26,7 @@ extensions = [
     "docstrings",
     "api_pages",
     "option_tables",
-    "command_help",
-    "patch_list",
-    "recipe_manuals",
+    "listings",
 ]
 exclude_patterns = ["_build", "_extensions", "examples"]
 

@@ -8,61 +8,22 @@ from __future__ import annotations
 
 import argparse
 import sys
+from inspect import isfunction, signature
 from pathlib import Path
 from typing import Optional, Sequence
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+from _pictures import links, measured, methods, stages, weights  # noqa: E402
 from _pictures.common import shrink  # noqa: E402
-from _pictures.links import alignments, supervision  # noqa: E402
-from _pictures.measured import (  # noqa: E402
-    faithfulness,
-    first_word,
-    latent,
-    learning_rates,
-    mechanisms,
-    mechanisms_seven,
-    multi30k,
-    multi30k_slow,
-    multi30k_ten,
-    pairs,
-    speed,
-    starts,
-    tatoeba,
-    translation,
-)
-from _pictures.methods import alignment_methods  # noqa: E402
-from _pictures.stages import exported, recipe_stages  # noqa: E402
-from _pictures.weights import biases, constrained, density_matrix, monotonic, normalizers, sparse, structured  # noqa: E402
 
+# every public function of a path draws the file of its name
 PICTURES = {
-    "alignment-methods.png": alignment_methods,
-    "alignments.png": alignments,
-    "biases.png": biases,
-    "constrained.png": constrained,
-    "density-matrix.png": density_matrix,
-    "export.png": exported,
-    "faithfulness.png": faithfulness,
-    "first-word.png": first_word,
-    "latent.png": latent,
-    "learning-rates.png": learning_rates,
-    "mechanisms.png": mechanisms,
-    "mechanisms-seven.png": mechanisms_seven,
-    "monotonic.png": monotonic,
-    "multi30k.png": multi30k,
-    "multi30k-slow.png": multi30k_slow,
-    "multi30k-ten.png": multi30k_ten,
-    "normalizers.png": normalizers,
-    "pairs.png": pairs,
-    "recipe-stages.png": recipe_stages,
-    "sparse.png": sparse,
-    "speed.png": speed,
-    "starts.png": starts,
-    "structured.png": structured,
-    "supervision.png": supervision,
-    "tatoeba.png": tatoeba,
-    "translation.png": translation,
+    f"{name.replace('_', '-')}.png": function
+    for module in (links, measured, methods, stages, weights)
+    for name, function in vars(module).items()
+    if isfunction(function) and function.__module__ == module.__name__ and [*signature(function).parameters] == ["path"]
 }
 
 

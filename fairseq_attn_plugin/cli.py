@@ -53,14 +53,6 @@ ANALYSIS: Dict[str, str] = {
 COMMANDS = {**MODELS, **ANALYSIS}
 RECIPE = "prepare a published corpus, train, translate and score, by a shell file; recipe --help lists them"
 
-# former subcommand -> what to type instead
-FORMER = {
-    "filter": "confidence FILE --keep SHARE --out PREFIX",
-    "q-agent": "election DATA --agent FILE",
-    "subword-alignments": "align LINKS --convert --source FILE --target FILE --out FILE",
-    "teacher-alignments": "align DATA --path CHECKPOINT --into-data (as text: --level subwords --end null --out FILE)",
-}
-
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose messages about unknown words name similar ones."""
@@ -70,9 +62,7 @@ class _Parser(argparse.ArgumentParser):
         wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)'", message)
         if wrong is not None:
             name, lists = wrong.group(1), f"{self.prog} --help lists the subcommands"
-            former = FORMER.get(name)
-            hint = f"type {self.prog} {former}" if former else did_you_mean(name, subcommands, lists, 2, 0.5)
-            message = f"{name}: there is no such subcommand; {hint}"
+            message = f"{name}: there is no such subcommand; {did_you_mean(name, subcommands, lists, 2, 0.5)}"
         super().error(explain_choice(message) or message)
 
     def _subparsers_of(self) -> List[argparse.Action]:

@@ -140,24 +140,26 @@ stage_train() {
     die "training stopped: $(tail -n 1 "$OUT/log/train") (all of it: $OUT/log/train); the same command continues from there"
 }
 
-generate() {
-  fairseq-generate "$OUT/bin" --user-dir "$ROOT/fairseq_attn_plugin" --path "$OUT/checkpoints/checkpoint_best.pt" \
-    --gen-subset test --batch-size 50 --print-alignment soft --cpu --num-workers 0 "$@"
-}
-
 stage_translate() {
-  into "$OUT/translated" translate generate --beam 10
+  into "$OUT/generated" translate fairseq-generate "$OUT/bin" --user-dir "$ROOT/fairseq_attn_plugin" --gen-subset test \
+    --path "$OUT/checkpoints/checkpoint_best.pt" --beam 10 --batch-size 50 --remove-bpe --cpu --num-workers 0
+  grep '^H-' "$OUT/generated" | sort -V | cut -f3 >"$OUT/translation.dm"
   # Gold links belong to the reference, so the decoder is forced to produce the reference here.
-  into "$OUT/forced" force generate --beam 1 --prefix-size 1000
+  quietly extract analysis extract "$OUT/bin" --path "$OUT/checkpoints/checkpoint_best.pt" --name "$ARCH" \
+    --out "$OUT/attention.jsonl" --overwrite --cpu
 }
 
 stage_report() {
-  python "$ROOT/scripts/demo_report.py" "$OUT" || die "the report failed"
+  quietly align analysis align "$OUT/attention.jsonl" --out "$OUT/attention.align"
+  rm -rf "${OUT:?}/heatmaps"
+  quietly plot analysis plot "$OUT/attention.jsonl" --first 6 --gold "$OUT/text/test.align" --out "$OUT/heatmaps"
+  # the corpus is tokenised on purpose: --force suppresses sacreBLEU's warning
+  into "$OUT/report.bleu" bleu sacrebleu "$OUT/text/test.dm" -i "$OUT/translation.dm" --format text --force
+  into "$OUT/report.aer" aer analysis aer attention="$OUT/attention.jsonl" --gold "$OUT/text/test.align"
+  cat "$OUT/report.bleu" "$OUT/report.aer" >"$OUT/report.txt"
 }
 
 stage_explore() {
-  quietly extract analysis extract "$OUT/bin" --path "$OUT/checkpoints/checkpoint_best.pt" --name "$ARCH" \
-    --out "$OUT/attention.jsonl" --overwrite --cpu
   quietly explore analysis explore "$OUT/attention.jsonl" --out "$OUT/explore.html"
 }
 

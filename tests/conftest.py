@@ -1,6 +1,7 @@
 """Fixtures for all tests, and markers that tests get by what they use.
 
 ``tiny_data``    a tiny binarised corpus (languages xx and yy), made once for the whole run
+``short_data``   a corpus that is learnt in seconds, likewise
 ``zoo``          ``zoo("lstm_soft")``: a tiny trained model, trained once for the whole run (:mod:`zoo`)
 ``once``         ``once("name", make)``: a folder that ``make(folder)`` fills once for the whole run
 ``warm_path``    a PATH whose commands start from a warm process (:mod:`warm`), for shell scripts
@@ -24,7 +25,7 @@ os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import pytest
 import warm
-from reversal import binarise, write_reversal
+from reversal import make_corpus
 from zoo import Zoo, made_once, open_zoo
 
 from cli import REPO, usual_environment
@@ -61,11 +62,15 @@ def tiny_data(once: Once) -> Path:
 
     def make(root: Path) -> None:
         (root / "text").mkdir()
-        for seed, (split, lines) in enumerate([("train", 400), ("valid", 40), ("test", 40)]):
-            write_reversal(root / "text", split, lines, seed)
-        binarise(root / "text", root / "bin")
+        make_corpus(root / "text", root / "bin")
 
     return once("tiny", make) / "bin"
+
+
+@pytest.fixture(scope="session")
+def short_data(once: Once) -> Path:
+    """As the tiny corpus, in sentences of 2 to 4 of six words."""
+    return once("short", lambda root: make_corpus(root, root / "bin", 4, 6)) / "bin"
 
 
 @pytest.fixture(scope="session")

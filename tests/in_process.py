@@ -18,7 +18,7 @@ import quick_hydra  # noqa: F401 (makes hydra quicker)
 import fairseq_attn_plugin  # noqa: F401
 from fairseq_attn_plugin.errors import one_line
 
-MODULES = ("train", "generate", "interactive", "validate")
+MODULES = ("preprocess", "train", "generate", "interactive", "validate")
 
 
 class Output(NamedTuple):
@@ -38,7 +38,7 @@ def run_tool(*args: object, stdin: str = "", fails: bool = False) -> Output:
     assert module in MODULES, tool
     # the test process starts neither CUDA nor other processes
     options += [] if "--cpu" in options else ["--cpu"]
-    options += [] if "--num-workers" in options else ["--num-workers", "0"]
+    options += [] if "--num-workers" in options or module == "preprocess" else ["--num-workers", "0"]
     metrics = import_module("fairseq.logging.metrics")
     metrics.reset()
     stdout, error = io.StringIO(), ""

@@ -85,3 +85,12 @@ class Learner:
                 found.links[number] = [tuple(map(int, link)) for link in hypotheses[0]["alignment"]]
                 found.references[number] = [word for word in batch["target"][row].tolist() if word != pad]
         return found
+
+
+def learns(learner: Learner, updates: int = 800) -> Translations:
+    """What a search finds in batches of one sentence, after a comparison with larger ones."""
+    learner.learn(updates)
+    one, many = learner.translate(1), learner.translate(32)
+    assert len(one.right) >= 0.9 * len(one.words), f"{len(one.right)} of {len(one.words)} lines right"
+    assert many == one
+    return one

@@ -2,27 +2,25 @@
 
 import random
 from pathlib import Path
-from typing import Sequence
+from typing import Any
 
 WORDS = ["ama", "bel", "cor", "dun", "esk", "fim", "gol", "hus", "ilo", "jat"]
 
 
-def write_reversal(
-    folder: Path, split: str, lines: int, seed: int, longest: int = 7, words: Sequence[str] = WORDS
-) -> None:
-    """Lines of 2 to 7 words; the target is the whole line spelt backwards."""
-    rng = random.Random(seed)
-    sentences = [[rng.choice(words) for _ in range(rng.randint(2, longest))] for _ in range(lines)]
-    (folder / (split + ".xx")).write_text("".join(" ".join(s) + "\n" for s in sentences))
-    (folder / (split + ".yy")).write_text("".join(" ".join(w[::-1] for w in reversed(s)) + "\n" for s in sentences))
-
-
-def binarise(text: Path, destdir: Path) -> None:
-    """``fairseq-preprocess`` on the splits train, valid and test of xx and yy, in this process."""
+def make_corpus(text: Path, binarised: Path, longest: int = 7, words: int = 10, ordered: bool = False) -> None:
+    """400, 40 and 40 lines of 2 to 7 of ten words. The target is the whole line spelt backwards, or if ``ordered`` each
+    word; ``fairseq-preprocess`` has binarised them, in this process."""
     from fairseq import options
     from fairseq_cli import preprocess
 
-    command = ["--source-lang", "xx", "--target-lang", "yy", "--destdir", str(destdir)]
-    for split, option in [("train", "--trainpref"), ("valid", "--validpref"), ("test", "--testpref")]:
-        command += [option, str(text / split)]
+    def write(path: Path, sentences: Any) -> None:
+        path.write_text("".join(" ".join(sentence) + "\n" for sentence in sentences))
+
+    command = ["--source-lang", "xx", "--target-lang", "yy", "--destdir", str(binarised)]
+    for seed, (split, lines) in enumerate([("train", 400), ("valid", 40), ("test", 40)]):
+        rng = random.Random(seed)
+        sources = [[rng.choice(WORDS[:words]) for _ in range(rng.randint(2, longest))] for _ in range(lines)]
+        write(text / f"{split}.xx", sources)
+        write(text / f"{split}.yy", ([w[::-1] for w in (s if ordered else reversed(s))] for s in sources))
+        command += [f"--{split}pref", str(text / split)]
     preprocess.main(options.get_preprocessing_parser().parse_args(command))

@@ -5,30 +5,14 @@ import json
 import pytest
 import training
 from fairseq.data import Dictionary
-from learning import Learner
-from reversal import WORDS, binarise, write_reversal
-from training import SIZES, TRAINING, generate, right_lines, soft_weights  # noqa: F401 (others import them from here)
+from in_process import run_tool
+from learning import Learner, learns
+from reversal import WORDS, make_corpus
+from training import SIZES, generate, soft_weights
 
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.attention.biases import BIASES
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
-
-from cli import run_cli
-
-SPLITS = [("train", 400), ("valid", 40), ("test", 40)]
-
-
-@pytest.fixture(scope="module")
-def short_data(once):
-    """As the tiny corpus, in sentences of 2 to 4 of six words."""
-
-    def make(root):
-        for seed, (split, lines) in enumerate(SPLITS):
-            write_reversal(root, split, lines, seed, longest=4, words=WORDS[:6])
-        binarise(root, root / "bin")
-
-    return once("short", make) / "bin"
-
 
 MAXIMUM = "--attention-max-normalize"
 MONOTONIC = ("monotonic", "mocha")
@@ -57,27 +41,10 @@ def test_posterior_attention_learns_and_translates_alike_in_every_batch(short_da
     learns(Learner(short_data, "lstm_posterior_small", *options.split()), 1500)
 
 
-def learns(learner, updates=800):
-    """What a search finds in batches of one sentence, after a comparison with larger ones."""
-    learner.learn(updates)
-    one, many = learner.translate(1), learner.translate(32)
-    assert len(one.right) >= 0.9 * len(one.words), f"{len(one.right)} of {len(one.words)} lines right"
-    assert many == one
-    return one
-
-
 @pytest.fixture(scope="module")
 def ordered_data(once):
     """As the short corpus, but the words of the target, spelt backwards, are in the order of the source."""
-
-    def make(root):
-        for seed, (split, lines) in enumerate(SPLITS):
-            write_reversal(root, split, lines, seed, longest=4, words=WORDS[:6])
-            target = (root / f"{split}.yy").read_text().splitlines()
-            (root / f"{split}.yy").write_text("".join(" ".join(reversed(line.split())) + "\n" for line in target))
-        binarise(root, root / "bin")
-
-    return once("ordered", make) / "bin"
+    return once("ordered", lambda root: make_corpus(root, root / "bin", 4, 6, ordered=True)) / "bin"
 
 
 def table_of(data, path):
@@ -129,10 +96,10 @@ def test_alignment_criterion_trains(tiny_data, tmp_path):
         lengths = [len(line.split()) for line in (text / f"{split}.xx").read_text().splitlines()]
         links = [" ".join(f"{n - 1 - j}-{j}" for j in range(n)) for n in lengths]
         (tmp_path / f"{split}.align").write_text("".join(line + "\n" for line in links))
-    run_cli(
-        ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--destdir", data]
-        + ["--trainpref", tmp_path / "train", "--validpref", tmp_path / "valid", "--align-suffix", "align"]
-        + ["--srcdict", tiny_data / "dict.xx.txt", "--tgtdict", tiny_data / "dict.yy.txt"]
+    run_tool(
+        *("fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--destdir", data),
+        *("--trainpref", tmp_path / "train", "--validpref", tmp_path / "valid", "--align-suffix", "align"),
+        *("--srcdict", tiny_data / "dict.xx.txt", "--tgtdict", tiny_data / "dict.yy.txt"),
     )
     options = ["--arch", "lstm_adm", *SIZES, "--load-alignments", "--log-format", "json"]
     options += ["--criterion", "label_smoothed_cross_entropy_with_alignment", "--alignment-lambda", 0.5]

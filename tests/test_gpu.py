@@ -16,9 +16,9 @@ import torch
 from attention_cases import mechanisms
 from models_for_tests import build, pad_batch
 from test_deferred import recurrence
-from test_end_to_end import SIZES, TRAINING
 from test_latent_cli import LATENT
 from test_objectives import EXACT
+from training import SIZES, TRAINING
 
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
 from fairseq_attn_plugin.decoding.replay import waits

@@ -42,7 +42,7 @@ def recipe_stages(path: Path) -> None:
         save(figure, path)
 
 
-def exported(path: Path) -> None:
+def export(path: Path) -> None:
     """The parts of an exported folder in the order in which a line of text passes them."""
     with canvas("exported", (7.8, 1.3)) as figure:
         axes = figure.add_axes((0, 0, 1, 1))

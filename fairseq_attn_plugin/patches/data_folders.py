@@ -21,7 +21,7 @@ import numpy as np
 
 from fairseq_attn_plugin.errors import OptionError
 
-from .wrapping import Patch
+from .wrapping import Patch, storing
 
 __all__ = ["CORPORA", "DATA", "DICTIONARIES", "check_binarised", "check_dictionaries", "count_lines"]
 
@@ -204,13 +204,6 @@ def check_dictionaries(path: str, extra_state: Optional[Dict[str, Any]], task: A
             )
 
 
-def _with_hashes(save: Callable[..., Any]) -> Callable[..., Any]:
-    def save_checkpoint(self: Any, filename: str, extra_state: Dict[str, Any]) -> Any:
-        return save(self, filename, {**extra_state, KEY: _hashes(self.task)})
-
-    return save_checkpoint
-
-
 def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
     def load_checkpoint(self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
         extra_state = load(self, filename, *args, **kwargs)
@@ -224,7 +217,7 @@ DICTIONARIES = Patch(
     name="dictionaries",
     reason="a model reads and writes other words where the dictionary of its data has another order",
     wraps={
-        "fairseq.trainer:Trainer.save_checkpoint": _with_hashes,
+        "fairseq.trainer:Trainer.save_checkpoint": storing(lambda trainer: {KEY: _hashes(trainer.task)}),
         "fairseq.trainer:Trainer.load_checkpoint": _checked,
     },
 )

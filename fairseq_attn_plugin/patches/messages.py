@@ -15,24 +15,23 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from fairseq_attn_plugin.checkpoints import architecture
 from fairseq_attn_plugin.errors import Rule, annotate, did_you_mean, explain_by, install_hook
 
-from .safe_files.contents import cannot_be_read
 from .wrapping import MakeWrapper, Patch
 
-__all__ = ["CHECKPOINTS", "ERRORS", "explain", "explained", "raised_inside"]
+__all__ = ["ERRORS", "explain", "explained", "raised_inside"]
 
 Explanation = Callable[[Exception, Dict[str, Any]], Optional[str]]
 
 
-def explained(explain: Explanation) -> MakeWrapper:
-    """What wraps a function such that ``explain(error, arguments)`` explains its exceptions.
+def explained(*explanations: Explanation) -> MakeWrapper:
+    """What wraps a function such that the first of ``explanations`` that knows an exception explains it.
 
     The same exception is raised again with the line attached, so that callers which catch it see no difference.
 
     Args:
-        explain: takes the exception and the function's arguments by name; returns the line, or None for other mistakes
+        explanations: take the exception and the function's arguments by name; return the line, or None for other
+            mistakes
     """
 
     def make_wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,12 +41,13 @@ def explained(explain: Explanation) -> MakeWrapper:
             try:
                 return original(*args, **kwargs)
             except Exception as error:
-                try:
-                    line = explain(error, signature.bind(*args, **kwargs).arguments)
-                except Exception:  # a fault in the explanation must never hide the error itself
-                    line = None
-                if line is not None:
-                    annotate(error, line)
+                for explain in explanations:
+                    try:
+                        line = explain(error, signature.bind(*args, **kwargs).arguments)
+                    except Exception:  # a fault in the explanation must never hide the error itself
+                        line = None
+                    if line is not None:
+                        annotate(error, line)
                 raise
 
         return wrapper
@@ -235,70 +235,4 @@ ERRORS = Patch(
         "fairseq.search:LexicallyConstrainedBeamSearch.init_constraints": explained(no_constraints),
     },
     extra=_show,
-)
-
-
-# ---- checkpoints
-
-
-def unreadable_checkpoint(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
-    """Whatever torch.load raises inside fairseq's reader: a refused pickle, or a damaged file."""
-    path, text = arguments["path"], str(error)
-    if isinstance(error, IsADirectoryError):
-        return f"checkpoint {path} is a folder: name a file"
-    if not raised_inside(error, "torch/serialization"):
-        return None
-    refused = re.search(r"GLOBAL (\S+)", text)
-    if refused is not None:
-        return (
-            f"refused to read checkpoint {path}: it names {refused[1]}, which is not one of the types of a fairseq "
-            "checkpoint and could run code; nothing was executed"
-        )
-    reason = re.search(r"WeightsUnpickler error:\s*(.*)", text)
-    if reason is not None and "Unsupported operand" not in text:
-        return f"refused to read checkpoint {path}, nothing was executed: {reason[1]}"
-    return cannot_be_read(path)
-
-
-def other_architecture(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
-    """A training is continued with another model than that of the checkpoint."""
-    if not str(error).startswith("Cannot load model parameters from checkpoint"):
-        return None
-    from fairseq import checkpoint_utils
-
-    path, trainer = arguments["filename"], arguments["self"]
-    cfg = checkpoint_utils.load_checkpoint_to_cpu(path).get("cfg")
-    has, asked = architecture(None if cfg is None else cfg.get("model")), architecture(trainer.cfg.model)
-    if has and asked and has != asked:
-        return (
-            f"checkpoint {path} is of architecture {has}, --arch asks for {asked}: give --arch {has}, or another "
-            "checkpoint or --save-dir"
-        )
-    return (
-        f"checkpoint {path} does not fit the model: {_words(error.__context__)}; give the options it was trained with, "
-        "or another checkpoint or --save-dir"
-    )
-
-
-def other_data(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
-    """Decoding takes the model's options from the checkpoint, but the dictionaries from the data folder."""
-    if not str(error).startswith("Error(s) in loading state_dict"):
-        return None
-    files = ":".join(arguments["filenames"])
-    return f"checkpoint {files} does not fit: {_words(error)}; use the data folder (dictionaries) of its training"
-
-
-def _words(error: Optional[BaseException]) -> str:
-    """The first differences that torch names."""
-    return " ".join(str(error).split())[:300]
-
-
-CHECKPOINTS = Patch(
-    name="explained_checkpoints",
-    reason="fairseq answers a checkpoint that is missing, damaged or of another model with a stack trace",
-    wraps={
-        "fairseq.checkpoint_utils:load_checkpoint_to_cpu": explained(unreadable_checkpoint),
-        "fairseq.trainer:Trainer.load_checkpoint": explained(other_architecture),
-        "fairseq.checkpoint_utils:load_model_ensemble_and_task": explained(other_data),
-    },
 )

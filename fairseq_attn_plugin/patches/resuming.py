@@ -1,23 +1,19 @@
 """A training that is interrupted ends as one that is not, bit by bit; nothing is lost or trained by mistake.
 
 - **Several trainings in one process** (``fairseq-hydra-train -m``): stock keeps the best scores as attributes of two
-  functions, where they outlive the training, so that ``checkpoint_best.pt`` would be written only if a job beats all
-  earlier ones. They are forgotten when a trainer is made.
+  functions, where they outlive the training. They are forgotten when a trainer is made.
 - **The order of batches:** stock forms the batches once, by random numbers of the epoch in which a process starts. Here
   it starts at epoch 1 and moves on. The loader is that of the starting epoch, too: ``--curriculum N`` went on without
   shuffling for ever. Tasks whose batches are made anew for each epoch get those of the epoch.
-- **The learning rate:** stock saves an epoch's checkpoint before it gives the epoch's metric to the scheduler: each
-  interruption loses a step of ``reduce_lr_on_plateau`` and ``decay_after_rise``, which is made up for here. All numbers
-  of the scheduler are stored, of which stock forgets some (``--lr-patience``, the end of a warm-up). A training that is
-  resumed with other options of the scheduler goes on as in stock fairseq.
-- ``--patience`` counts on: its count and its best score are stored. The latter is not ``save_checkpoint.best``, which
-  changes only with those validations after which a checkpoint is saved.
-- **Checkpoints are whole:** stock copies to ``checkpoint_best.pt`` and ``checkpoint_last.pt`` in place. Here all are
-  written beside their places, as ``NAME.pt.tmp``, down to the disk, and renamed; they are copies and not links. A full
-  disk is one line.
-- ``--restore-file`` must be there, and so must the target of a link ``checkpoint_last.pt``; stock trains from scratch.
-- **A training that has ended** trains no further. Stock makes one more update and overwrites its checkpoints, whether
-  ``--max-update``, ``--patience`` or ``--stop-time-hours`` has ended it.
+- **The learning rate:** stock saves an epoch's checkpoint before it gives the epoch's metric to the scheduler, and not
+  all numbers of the scheduler, all of which are stored here. A training that is resumed with other options of the
+  scheduler goes on as in stock fairseq.
+- ``--patience``: its best score is not ``save_checkpoint.best``, which changes only with those validations after which
+  a checkpoint is saved.
+- **Checkpoints are whole:** all are written beside their places, as ``NAME.pt.tmp``, down to the disk, and renamed;
+  they are copies and not links.
+- **A training that has ended** trains no further, whether ``--max-update``, ``--patience`` or ``--stop-time-hours`` has
+  ended it. A ``--restore-file`` and the target of a link ``checkpoint_last.pt`` must be there.
 """
 
 import contextlib
@@ -36,41 +32,27 @@ from omegaconf import OmegaConf
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import failure_of_files
 
-from .wrapping import Patch
+from .wrapping import Patch, storing
 
-__all__ = [
-    "BATCH_ORDER",
-    "LR_SCHEDULE",
-    "MULTIRUN",
-    "PATIENCE",
-    "RESTARTS",
-    "WHOLE_CHECKPOINTS",
-    "checkpoints",
-    "forget_best_scores",
-    "stops_early",
-]
+__all__ = ["BATCH_ORDER", "LR_SCHEDULE", "MULTIRUN", "PATIENCE", "RESTARTS", "WHOLE_CHECKPOINTS", "checkpoints"]
 
 logger = logging.getLogger(__name__)
 
 # ---- multirun
 
 
-def _start_afresh(start: Callable[..., None]) -> Callable[..., None]:
-    def start_afresh(self: Any, *args: Any, **kwargs: Any) -> None:
-        forget_best_scores()
+def _forgetting(start: Callable[..., None]) -> Callable[..., None]:
+    """Deletes the best scores that fairseq keeps as attributes of functions."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        from fairseq import checkpoint_utils
+
+        for function in (checkpoint_utils.save_checkpoint, stops_early()):
+            for attribute in {"best", "num_runs"} & vars(function).keys():
+                delattr(function, attribute)
         start(self, *args, **kwargs)
 
-    return start_afresh
-
-
-def forget_best_scores() -> None:
-    """Delete the best scores that fairseq keeps as attributes of functions."""
-    from fairseq import checkpoint_utils
-
-    for function in (checkpoint_utils.save_checkpoint, stops_early()):
-        for attribute in ("best", "num_runs"):
-            if hasattr(function, attribute):
-                delattr(function, attribute)
+    return __init__
 
 
 def stops_early() -> Any:
@@ -85,7 +67,7 @@ def stops_early() -> Any:
 MULTIRUN = Patch(
     name="multirun",
     reason="in a sweep, a job's checkpoint_best.pt and --patience depend on the scores of the jobs before it",
-    wraps={"fairseq.trainer:Trainer.__init__": _start_afresh},
+    wraps={"fairseq.trainer:Trainer.__init__": _forgetting},
 )
 
 
@@ -166,13 +148,6 @@ def _restore(trainer: Any, state: Dict[str, Any]) -> None:
         group["lr"] = rate
 
 
-def _with_state(save: Callable[..., Any]) -> Callable[..., Any]:
-    def save_checkpoint(self: Any, filename: str, extra_state: Dict[str, Any]) -> Any:
-        return save(self, filename, {**extra_state, STATE: _state(self)})
-
-    return save_checkpoint
-
-
 def _with_last_metric(load: Callable[..., Any]) -> Callable[..., Any]:
     def load_checkpoint(
         self: Any,
@@ -218,7 +193,7 @@ LR_SCHEDULE = Patch(
     name="lr_schedule",
     reason="a resumed training loses a step or the state of its learning rate schedule",
     wraps={
-        "fairseq.trainer:Trainer.save_checkpoint": _with_state,
+        "fairseq.trainer:Trainer.save_checkpoint": storing(lambda trainer: {STATE: _state(trainer)}),
         "fairseq.trainer:Trainer.load_checkpoint": _with_last_metric,
         "fairseq.trainer:Trainer.begin_epoch": _going_on,
     },
@@ -231,15 +206,9 @@ LR_SCHEDULE = Patch(
 COUNT, BEST = "validations_without_improvement", "best_of_patience"
 
 
-def _with_count(save: Callable[..., Any]) -> Callable[..., Any]:
-    def save_checkpoint(self: Any, filename: str, extra_state: Dict[str, Any]) -> Any:
-        counter = stops_early()
-        kept = {COUNT: getattr(counter, "num_runs", 0)}
-        if hasattr(counter, "best"):
-            kept[BEST] = counter.best
-        return save(self, filename, {**extra_state, **kept})
-
-    return save_checkpoint
+def _count(_trainer: Any) -> Dict[str, Any]:
+    counter = stops_early()
+    return {COUNT: getattr(counter, "num_runs", 0), **({BEST: counter.best} if hasattr(counter, "best") else {})}
 
 
 def _counting_on(load: Callable[..., Any]) -> Callable[..., Any]:
@@ -261,7 +230,7 @@ PATIENCE = Patch(
     name="patience",
     reason="a resumed training forgets how long --patience has lasted, and trains on",
     wraps={
-        "fairseq.trainer:Trainer.save_checkpoint": _with_count,
+        "fairseq.trainer:Trainer.save_checkpoint": storing(_count),
         "fairseq.checkpoint_utils:load_checkpoint": _counting_on,
     },
 )

@@ -6,9 +6,8 @@
   sentences are looked up by their place in the data set. They are passed by their place in the batch.
 - ``--score-reference --print-alignment soft``: stock always computes hard alignments, and stops at printing them.
 - ``--replace-unk``: stock opens a file called "@@ " without a file, takes the pairs of an alignment for numbers, and
-  looks up positions of subwords among words. Here unknown words are replaced before subwords are joined
-  (:func:`fairseq_attn_plugin.text.unknown_words.replace_unknown`).
-- ``--log-file``: stock opens the file again for every epoch, and writes a line as often as it is open.
+  looks up positions of subwords among words. Here unknown words are replaced before subwords are joined.
+- ``--log-file``: stock opens the file again for every epoch.
 """
 
 from __future__ import annotations

@@ -4,12 +4,10 @@
   holds besides tensors and plain containers: ``argparse.Namespace`` and numpy numbers and arrays (the meters of
   ``--eval-bleu``). They are allowed, numpy's through stand-ins that cannot be abused (:mod:`.safe_files.arrays`).
   ``weights_only`` stays on: executable pickle is refused.
-- **Resuming data-parallel training:** rank 0 reads the checkpoint and sends it through ``torch.save`` and
-  ``torch.load``. It holds containers of omegaconf by then, which ``weights_only`` refuses. The sender is of the same
-  job; plain pickle is sent, as by fairseq's ``all_gather_list``.
+- **Resuming data-parallel training:** the checkpoint that rank 0 sends holds containers of omegaconf. The sender is of
+  the same job; plain pickle is sent, as by fairseq's ``all_gather_list``.
 - ``--num-batch-buckets`` asks for ``numpy.compat.long`` and the argument ``interpolation``, which numpy 2 lacks.
-- ``--bf16`` and ``--memory-efficient-bf16`` mean ``--tpu`` on stock's command line, and the training stops without
-  torch_xla. ``--tpu`` is taken back where it was not given and there is a GPU.
+- ``--bf16`` means ``--tpu`` on stock's command line, which is taken back where it was not given and there is a GPU.
 """
 
 import argparse

@@ -1,17 +1,12 @@
-"""How a patch changes fairseq: it wraps functions, each of them once.
-
-:func:`wrap` replaces a function of a module, a class or an object by a wrapper that carries the name of its patch. A
-second call with the same patch changes nothing. :func:`wrapped_by` lists the patches that wrap a function.
-:class:`Patch` declares what a patch wraps and why.
-"""
+"""How a patch changes fairseq: it wraps functions, each of them once; the wrapper carries the name of the patch."""
 
 import functools
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Callable, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-__all__ = ["CHECKED", "MakeWrapper", "Patch", "PatchError", "resolve", "wrap", "wrapped_by"]
+__all__ = ["CHECKED", "MakeWrapper", "Patch", "PatchError", "resolve", "storing", "wrap", "wrapped_by"]
 
 MARK = "fairseq_attn_patch"
 CHECKED = ("0.12.3", "0.12.3.1")  # the versions of fairseq (``fairseq.__version__``) that the tests have run with
@@ -59,6 +54,15 @@ def wrapped_by(owner: Any, name: str, own: bool = False) -> List[str]:
             found.append(patch)
         function = getattr(function, "__wrapped__", None)
     return found
+
+
+def storing(contents: Callable[[Any], Dict[str, Any]]) -> MakeWrapper:
+    """For ``Trainer.save_checkpoint``: a checkpoint has the ``contents`` of the trainer in its ``extra_state``, too."""
+
+    def make_wrapper(save: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, filename, extra_state: save(self, filename, {**extra_state, **contents(self)})
+
+    return make_wrapper
 
 
 def _own(owner: Any, name: str) -> Any:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from benchmark.systems import System
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity
-
-from benchmark.systems import System
 
 WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize")  # of the host; cudaDeviceSynchronize is this module's own
 

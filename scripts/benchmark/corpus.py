@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmark.systems import synthetic_dictionary
 from fairseq import options
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks.translation import TranslationTask
 
-from benchmark.systems import synthetic_dictionary
 from fairseq_attn_plugin.errors import OptionError
 
 # Of the logarithms of the lengths of Multi30k (German, 8,000 subwords, with end of sentence): mean and deviation, and

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from benchmark.corpus import batches_of, open_task
 from benchmark.measure import MIB, Sample, interleave, peak_memory, round_ratios, speed, sum_of, summary, table
 from benchmark.models import Tick, train_step

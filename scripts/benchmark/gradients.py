@@ -15,14 +15,13 @@ from statistics import median
 from typing import Any
 
 import torch
-from fairseq.modules import FairseqDropout
-from torch import Tensor, nn
-
 from benchmark.corpus import batches_of, open_task
 from benchmark.measure import table
 from benchmark.models import Tick
 from benchmark.systems import SOFT, Sizes, Spec, System, to_device
 from benchmark.translation import read_checkpoint
+from fairseq.modules import FairseqDropout
+from torch import Tensor, nn
 
 PRECISIONS = (torch.float32, torch.bfloat16)
 PARTS = {  # by the beginning of a parameter's name; the first that fits

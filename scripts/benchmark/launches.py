@@ -19,13 +19,13 @@ from typing import Any, Optional
 from unittest import mock
 
 import torch
+from benchmark.measure import table
+from benchmark.models import Tick
+from benchmark.systems import SOFT, STOCK, UNFED, MemoryTask, Sizes, Spec, System, make_batch
 from torch import Tensor
 from torch.autograd import Function
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmark.measure import table
-from benchmark.models import Tick
-from benchmark.systems import SOFT, STOCK, UNFED, MemoryTask, Sizes, Spec, System, make_batch
 from fairseq_attn_plugin.attention import index_rows
 from fairseq_attn_plugin.ops.precision import products_in
 

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Callable
 
 import torch
-
 from benchmark.measure import MIB, Clock, Sample, interleave, peak_memory, round_ratios, speed, summary, table
 from benchmark.systems import System, make_batch
 

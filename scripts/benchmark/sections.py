@@ -9,10 +9,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from tqdm import tqdm
-
 from benchmark import epochs, gradients, launches, models, translation
 from benchmark.systems import System
+from tqdm import tqdm
 
 # Of each section: what measures it (settings, device, tick), and what writes its tables (the report).
 OWN = {

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, Optional
 
 import torch
+from benchmark.corpus import batches_of, open_task
+from benchmark.measure import Clock, Sample, interleave, round_ratios, speed, sum_of, summary, table
+from benchmark.models import Tick
+from benchmark.systems import SOFT, Sizes, Spec, System, build_generator, to_device
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks.translation import TranslationTask
 from sacrebleu.metrics import BLEU
 
-from benchmark.corpus import batches_of, open_task
-from benchmark.measure import Clock, Sample, interleave, round_ratios, speed, sum_of, summary, table
-from benchmark.models import Tick
-from benchmark.systems import SOFT, Sizes, Spec, System, build_generator, to_device
 from fairseq_attn_plugin.errors import OptionError
 
 TRANSLATORS = ("stock", "plugin", "plugin:decoding_precision=bfloat16", "plugin:decoding_precision=int8")

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from fairseq_attn_plugin import __version__
-from fairseq_attn_plugin.cli import COMMANDS, FORMER, main
+from fairseq_attn_plugin.cli import COMMANDS, main
 
 
 def ended(capsys, *words):
@@ -61,15 +61,6 @@ def test_help_shows_the_name_by_which_the_command_was_called(capsys, monkeypatch
 def test_unknown_words(capsys, words, said):
     code, (_, error) = ended(capsys, *words)
     assert code == 2 and error.splitlines()[-1].endswith("error: " + said)
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_former_subcommands(capsys, name):
-    code, (_, error) = ended(capsys, name, "file")
-    assert code == 2 and FORMER[name].split()[0] in COMMANDS
-    assert error.splitlines()[-1].endswith(
-        f"error: {name}: there is no such subcommand; type fairseq-attn {FORMER[name]}"
-    )
 
 
 def test_a_shell_completes_subcommands_and_options(capsys):

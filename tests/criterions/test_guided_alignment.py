@@ -13,7 +13,7 @@ from fairseq.logging import metrics
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from models_for_tests import build, dictionary, pad_batch
 from omegaconf import OmegaConf
-from test_end_to_end import SIZES, TRAINING
+from training import SIZES, TRAINING
 
 from fairseq_attn_plugin.attention.normalizers import build_normalizer
 from fairseq_attn_plugin.criterions.alignment_terms import alignment_terms, links_matrix

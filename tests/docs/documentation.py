@@ -4,11 +4,14 @@ import json
 import os
 import re
 import shlex
+import subprocess
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple
 
-REPO = Path(__file__).resolve().parent.parent.parent
+from cli import REPO, usual_environment
+
 PAGES = sorted(
     path
     for path in [
@@ -83,3 +86,18 @@ def command(page: Path, words: List[str]) -> Command:
         environment[name] = value
         words = words[1:]
     return Command(page.relative_to(REPO).as_posix(), environment, words)
+
+
+def run_script(script: str, folder: Path, path: str) -> str:
+    """Runs shell commands in a folder, with a PATH of warm commands; returns what they print."""
+    variables = {**usual_environment(), "PATH": os.pathsep.join([path, str(Path(sys.executable).parent)])}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env={**variables, "WANDB_SILENT": "true"},
+        text=True,
+        capture_output=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout

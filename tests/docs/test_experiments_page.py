@@ -1,18 +1,17 @@
 """The page on experiments: every command runs, in its order, on a small corpus."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from in_process import run_tool
 
-from cli import REPO, TINY, USER_DIR, run_cli, usual_environment
-from documentation import fenced
+from cli import TINY, USER_DIR
+from documentation import REPO, fenced, run_script
 
 PAGE = REPO / "docs" / "experiments.md"
 CHECKPOINTS = ["tuned", "tuned.frozen", "tuned.restored", "trainings/adm.seed2", "trainings/soft.seed1"]
 BASH = """
-set -euo pipefail
 fairseq-train() { command fairseq-train "$@" %s --no-progress-bar > /dev/null; }
 fairseq-generate() { command fairseq-generate "$@" > generated; }
 """
@@ -28,7 +27,7 @@ def prepare(text: Path, folder: Path) -> None:
             (folder / f"new.{split}.bpe.{theirs}").write_text("".join(lines.splitlines(keepends=True)[:30]))
     prefixes = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / f"{split}.bpe")]
     languages = ["--source-lang", "de", "--target-lang", "en"]
-    run_cli("fairseq-preprocess", *languages, *prefixes, "--destdir", folder / "data")
+    run_tool("fairseq-preprocess", *languages, *prefixes, "--destdir", folder / "data")
 
 
 @pytest.mark.cli
@@ -37,12 +36,7 @@ def test_every_command_runs(tiny_data, tmp_path, warm_path):
     prepare(tiny_data.parent / "text", tmp_path)
     blocks = list(fenced(PAGE, "bash"))
     sizes = " ".join(TINY["lstm_adm"][2:])
-    script = BASH % sizes + "\n".join(blocks)
-    environment = {**usual_environment(), "PATH": warm_path, "WANDB_SILENT": "true"}
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=900
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    run_script(BASH % sizes + "\n".join(blocks), tmp_path, warm_path)
     assert all((tmp_path / folder / "checkpoint_best.pt").is_file() for folder in CHECKPOINTS)
     assert (tmp_path / "trainings" / "soft.seed1" / "checkpoint8.pt").is_file()
     assert "Generate test with beam=5" in (tmp_path / "generated").read_text()

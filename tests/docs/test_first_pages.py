@@ -1,35 +1,19 @@
 """The commands of README.md and of the page "From fairseq" run as they stand; results of the README were measured."""
 
-import os
 import re
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from cli import REPO, usual_environment
-from documentation import fenced, runs_of
+from documentation import REPO, fenced, run_script, runs_of
 
 PAGE = REPO / "docs/start/from-fairseq.md"
 SMALL = """
 small='--encoder-embed-dim 16 --encoder-hidden-size 16 --decoder-embed-dim 16 --decoder-hidden-size 16 --max-epoch 3'
 fairseq-train() { command fairseq-train "$@" $small --decoder-out-embed-dim 16 --no-progress-bar > train.log; }
 """
-
-
-def run(script, folder, path):
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=folder,
-        env={**usual_environment(), "PATH": os.pathsep.join([path, str(Path(sys.executable).parent)])},
-        text=True,
-        capture_output=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
 
 
 @pytest.fixture
@@ -49,7 +33,7 @@ def test_commands_of_the_readme_run(texts, warm_path):
     block = next(block for block in fenced(REPO / "README.md", "bash") if "fairseq-train" in block)
     script = block.replace("source .venv/bin/activate\n", "")
     assert script != block
-    shown = run(SMALL + script, texts, warm_path)
+    shown = run_script(SMALL + script, texts, warm_path)
     assert re.search(r"BLEU4? = ", shown) and (texts / "checkpoints/checkpoint_best.pt").is_file()
 
 
@@ -60,7 +44,7 @@ def test_commands_from_fairseq_run(texts, warm_path):
     (pieces,) = fenced(PAGE, "python")
     script = pieces.replace("vocab_size=2000", "vocab_size=30")
     subprocess.run([sys.executable, "-c", script], cwd=texts, check=True, timeout=300)
-    shown = run(SMALL + "\n".join(fenced(PAGE, "bash")), texts, warm_path)
+    shown = run_script(SMALL + "\n".join(fenced(PAGE, "bash")), texts, warm_path)
     assert len(re.findall(r"BLEU4? = ", shown)) == 3 and len(re.findall(r"^H-\d+", shown, re.MULTILINE)) == 160
     assert {"spm.model", "bpe.codes", "average.pt", "data", "data-sp", "out"} <= {path.name for path in texts.iterdir()}
 

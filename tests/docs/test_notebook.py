@@ -35,12 +35,8 @@ def test_cells_run_and_print_what_is_stored(tmp_path: Path) -> None:
     assert done.stdout.split("--- end of cell\n")[:-1] == [printed(cell) for cell in cells()]
 
 
-def test_pictures_are_stored() -> None:
-    pictures = [output for cell in cells() for output in cell["outputs"] if "image/png" in output.get("data", {})]
-    assert len(pictures) == 3
-    assert os.path.getsize(NOTEBOOK) < 200_000
-
-
-def test_nothing_of_the_machine_is_stored() -> None:
-    assert not any(output.get("name") == "stderr" for cell in cells() for output in cell["outputs"])
-    assert str(REPO) not in NOTEBOOK.read_text(encoding="utf-8")
+def test_pictures_are_stored_and_nothing_of_the_machine() -> None:
+    outputs = [output for cell in cells() for output in cell["outputs"]]
+    assert len([output for output in outputs if "image/png" in output.get("data", {})]) == 3
+    assert not any(output.get("name") == "stderr" for output in outputs)
+    assert os.path.getsize(NOTEBOOK) < 200_000 and str(REPO) not in NOTEBOOK.read_text(encoding="utf-8")

@@ -222,6 +222,17 @@ def test_the_page_of_the_papers_own_model_says_what_was_measured():
     assert "is {:.1f}, {:.1f} and {:.1f}".format(*accuracy) in text
 
 
+def test_the_table_of_larger_embeddings_is_that_of_the_trainings():
+    shown = [list(row.values()) for row in rows("docs/results/start.md", "Larger embeddings", 0)]
+    expected = []
+    for run in runs("multi30k-de-en-embeddings").values():
+        other = "" if run["attention"] in ("soft", "mqt", "aqt") else f" --attention {run['attention']}"
+        found = {one["updates"]: f"{one['perplexity']:.1f} ({one['information']:.2f})" for one in run["validations"]}
+        cells = [f"`{run['arch']}{other}`", f"{run['embed_init_range']:g}", str(run["seed"])]
+        expected.append(cells + [found.get(updates, "") for updates in (120, 240, 338)])
+    assert shown == expected
+
+
 @pytest.mark.parametrize(
     ("cell", "right"),
     [

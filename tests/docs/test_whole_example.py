@@ -1,9 +1,8 @@
 """The example of docs/extending.md, from an empty folder to a report and a picture."""
 
 import re
-import subprocess
 
-from cli import REPO, usual_environment
+from documentation import REPO, run_script
 
 PAGE = (REPO / "docs" / "extending.md").read_text(encoding="utf-8")
 SECTION = PAGE.split("## From an empty folder to a report\n")[1].split("\n## ")[0]
@@ -32,14 +31,7 @@ def test_the_commands_of_the_page(tmp_path, warm_path):
     ):
         assert text in commands
         commands = commands.replace(text, shorter)
-    done = subprocess.run(
-        ["bash", "-e", "-c", commands],
-        cwd=tmp_path,
-        env={**usual_environment(), "PATH": warm_path},
-        text=True,
-        capture_output=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "attention distance: keeps the contract\nnormalizer tempered: keeps the contract\n" in done.stdout
+    shown = run_script(commands, tmp_path, warm_path)
+    assert "attention distance: keeps the contract\nnormalizer tempered: keeps the contract\n" in shown
     assert re.search(r"\| *distance ", (tmp_path / "report" / "report.md").read_text(encoding="utf-8"))
     assert (tmp_path / "distance.png").read_bytes().startswith(b"\x89PNG")

@@ -9,17 +9,14 @@ from fairseq import checkpoint_utils, search
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
-from in_process import run_tool
 from models_for_tests import build, dictionary, fake_task, pad_batch
 from omegaconf import open_dict
+from training import mistake
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.patches.coverage import FLOOR, rank
 
-from cli import TINY, USER_DIR
-
-TRAINING = [*TINY["lstm_soft"], "--optimizer", "adam", "--lr", 0.01, "--clip-norm", 1, "--batch-size", 20]
-TRAINING += ["--dropout", 0, "--seed", 1, "--cpu", "--num-workers", 0, "--no-epoch-checkpoints", "--no-progress-bar"]
+from cli import USER_DIR
 
 PAD, EOS, BEAM, BETA = 1, 2, 4, 0.3
 SMALL_TRANSFORMER = {"encoder_ffn_embed_dim": 16, "encoder_attention_heads": 2, "decoder_ffn_embed_dim": 16}
@@ -184,6 +181,8 @@ def test_models_that_say_nothing_of_coverage():
         generator([without], coverage_penalty=BETA).generate([without], sample())
     with pytest.raises(OptionError, match="stock lstm returns its attention in another order"):
         generator([build("lstm")], coverage_penalty=BETA)
+    with pytest.raises(OptionError, match="0.3: needs a beam search, which --score-reference is not"):
+        generator(make("soft"), coverage_penalty=BETA, score_reference=True)
     for words in (None, torch.ones(1, 5, dtype=torch.bool)):
         hypothesis = {"score": torch.tensor(-1.0), "attention": torch.ones(6, 2)}
         with pytest.raises(OptionError, match="the model does not attend to the words of the source"):
@@ -191,36 +190,11 @@ def test_models_that_say_nothing_of_coverage():
     assert rank([[]], None, BETA) == [[]]
 
 
-def test_generators_that_rank_nothing():
-    with pytest.raises(
-        OptionError, match="--coverage-penalty 0.3: needs a beam search, which --score-reference is not"
-    ):
-        generator(make("soft"), coverage_penalty=BETA, score_reference=True)
-    generator(make("soft"), coverage_penalty=0, score_reference=True)
-
-
-@pytest.fixture(scope="module")
-def trained(tiny_data, tmp_path_factory):
-    """Checkpoint of a model trained for a moment, validated by translations with a penalty."""
-    folder = tmp_path_factory.mktemp("coverage")
-    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, *TRAINING]
-    command += ["--max-update", 40, "--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"]
-    run_tool(*command, "--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 10, "coverage_penalty": 0.2}')
-    return folder / "checkpoint_last.pt"
-
-
-def command(data, checkpoint, *options):
-    start = ["fairseq-generate", data, "--user-dir", USER_DIR, "--path", checkpoint, "--gen-subset", "test", "--cpu"]
-    return [*start, "--beam", BEAM, "--max-len-b", 10, *options]
-
-
-def test_a_mistake_is_one_line(trained, tiny_data):
-    line = run_tool(*command(tiny_data, trained, "--coverage-penalty", "-0.1"), fails=True).error
-    assert line == "--coverage-penalty -0.1: must be a number that is at least 0, such as 0.2"
-
-
-def test_hub_interface(trained, tiny_data):
+def test_tools_and_the_hub_interface(zoo, tiny_data):
     """A keyword of fairseq's hub interface, also for a checkpoint that has never heard of it."""
+    trained = zoo("lstm_soft").last
+    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", trained, "--coverage-penalty", "-0.1"]
+    mistake(command, ["--coverage-penalty -0.1: must be a number that is at least 0, such as 0.2"])
     models, _, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(trained)], arg_overrides={"data": str(tiny_data)}
     )

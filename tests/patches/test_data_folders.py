@@ -11,12 +11,13 @@ from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 from fairseq_cli import preprocess
-from in_process import run_tool
+from training import mistake, train, training_command
+from zoo import MODELS
 
 from fairseq_attn_plugin.errors import OptionError, one_line
-from fairseq_attn_plugin.patches.data_folders import CORPORA, DATA, check_binarised
+from fairseq_attn_plugin.patches.data_folders import CORPORA, check_binarised
 
-from cli import TINY, USER_DIR, run_cli
+from cli import USER_DIR
 
 # ---- data folders
 
@@ -27,7 +28,7 @@ COUNT = struct.Struct("<Q")
 
 @pytest.fixture(autouse=True)
 def installed():
-    DATA.install()
+    CORPORA.install()  # not before fairseq-preprocess is imported
 
 
 @pytest.fixture
@@ -94,17 +95,14 @@ def test_empty_sentences(folder):
     assert len(load_indexed_dataset(str(folder / NAME), None)) == 2, "alignments may be empty"
 
 
-def test_no_sentences_are_left_to_fairseq(folder):
-    index = folder / f"{NAME}.idx"
-    index.write_bytes(index.read_bytes()[:18] + COUNT.pack(0))
-    check_binarised(str(folder / NAME), None)
-
-
 def test_whole_data_are_read(folder):
     assert len(load(folder)) > 10
     (folder / f"{NAME}.bin").unlink()
     with pytest.raises(OptionError, match=r"\.bin: is missing"):
         load(folder)
+    index = folder / f"{NAME}.idx"
+    index.write_bytes(index.read_bytes()[:18] + COUNT.pack(0))
+    check_binarised(str(folder / NAME), None)  # no sentences are left to fairseq
 
 
 @pytest.mark.parametrize("content", [b"haus\nbaum 3\n", b"haus 4\nhaus 3\n", "gr\xfcn 4\n".encode("latin-1")])
@@ -114,15 +112,6 @@ def test_damaged_dictionaries(content, tmp_path):
     with pytest.raises(Exception) as caught:
         Dictionary.load(str(path))
     assert one_line(caught.value)
-
-
-def test_a_training_says_it_in_one_line(folder, tmp_path):
-    path = folder / f"{NAME}.idx"
-    path.write_bytes(path.read_bytes()[:200])
-    command = ["fairseq-train", folder, "--user-dir", USER_DIR, "--arch", "lstm_soft", "--optimizer", "adam", "--cpu"]
-    done = run_cli(*command, "--max-tokens", "100", "--save-dir", tmp_path / "save", check=False)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1].startswith(f"fairseq-train: error: {path}: has 200 bytes")
 
 
 # ---- corpora
@@ -144,11 +133,6 @@ def arguments(folder: Path, *others: str) -> Any:
     return options.get_preprocessing_parser().parse_args(command)
 
 
-@pytest.fixture(autouse=True)
-def installed_for_texts() -> None:
-    CORPORA.install()
-
-
 @pytest.mark.parametrize("name", WRONG)
 def test_a_text_is_refused(name: str, tmp_path: Path) -> None:
     content, message = WRONG[name]
@@ -158,12 +142,9 @@ def test_a_text_is_refused(name: str, tmp_path: Path) -> None:
         preprocess.main(arguments(tmp_path))
 
 
-def test_a_missing_text_is_named(tmp_path: Path) -> None:
+def test_alignments_have_a_line_for_each_pair(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="train.xx: cannot be read: No such file"):
         preprocess.main(arguments(tmp_path))
-
-
-def test_alignments_have_a_line_for_each_pair(tmp_path: Path) -> None:
     for side in ("xx", "yy"):
         (tmp_path / f"train.{side}").write_text("ama\nbel\n")
     (tmp_path / "train.align").write_text("0-0\n")
@@ -171,42 +152,22 @@ def test_alignments_have_a_line_for_each_pair(tmp_path: Path) -> None:
         preprocess.main(arguments(tmp_path, "--align-suffix", "align"))
 
 
-def test_preprocessing_says_it_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "train.xx").write_text("ama\n")
-    (tmp_path / "train.yy").write_text("ama\nbel\n")
-    command = ["fairseq-preprocess", "-s", "xx", "-t", "yy", "--trainpref", tmp_path / "train", "--destdir", tmp_path]
-    done = run_cli(*command, "--user-dir", USER_DIR, check=False)
-    line = done.stderr.splitlines()[-1]
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert line.startswith(f"fairseq-preprocess: error: {tmp_path}/train.xx has 1 lines and {tmp_path}/train.yy has 2")
-
-
 # ---- dictionaries
 
 
-TRAINING = ["--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "adam", "--batch-size", 50]
-TRAINING += ["--no-epoch-checkpoints", "--disable-validation"]
-
-
 @pytest.fixture
-def reordered(tiny_data, tmp_path):
+def reordered(folder):
     """The same data, whose dictionary of the source has two lines in another order."""
-    folder = tmp_path / "reordered"
-    shutil.copytree(tiny_data, folder)
     file = folder / "dict.xx.txt"
     first, second, *others = file.read_text().splitlines(keepends=True)
     file.write_text("".join([second, first, *others]))
     return folder
 
 
-def test_data_with_another_dictionary_are_refused(tiny_data, reordered, tmp_path):
-    saved = tmp_path / "trained"
-    run_tool("fairseq-train", tiny_data, *TRAINING, "--save-dir", saved, "--max-update", 2)
+def test_data_with_another_dictionary_are_refused(tiny_data, reordered, zoo, tmp_path):
+    saved, (updates, options) = shutil.copytree(zoo("lstm_soft").folder, tmp_path / "trained"), MODELS["lstm_soft"]
     checkpoint = saved / "checkpoint_last.pt"
-    generate = ["--user-dir", USER_DIR, "--path", checkpoint, "--cpu", "--beam", 2, "--max-len-b", 3]
-    assert "H-0\t" in run_tool("fairseq-generate", tiny_data, *generate).stdout
     message = f"checkpoint {checkpoint}: was trained with another dictionary of 'xx' than these data have"
-    assert message in run_tool("fairseq-generate", reordered, *generate, fails=True).error
-    again = ["--save-dir", saved, "--max-update", 4]
-    assert message in run_tool("fairseq-train", reordered, *TRAINING, *again, fails=True).error
-    assert "num_updates 4" in run_tool("fairseq-train", tiny_data, *TRAINING, *again).stdout
+    mistake(["fairseq-generate", reordered, "--user-dir", USER_DIR, "--path", checkpoint], [message])
+    mistake(training_command(reordered, saved, *options, updates=updates + 1), [message])
+    assert f'"train_num_updates": "{updates + 1}"' in train(tiny_data, saved, *options, updates=updates + 1).log

@@ -11,22 +11,13 @@ import torch
 from fairseq import registry
 from in_process import run_tool
 from resuming import command as training
+from test_loading import Crafted
 
 from fairseq_attn_plugin import errors
-from fairseq_attn_plugin.errors import OptionError, install_hook, one_line
+from fairseq_attn_plugin.errors import LONGEST_LINE, OptionError, install_hook, one_line
 from fairseq_attn_plugin.patches.messages import explain, explained
 
 from cli import TINY, USER_DIR, run_cli
-
-
-class Executes:
-    """Pickled as a call of os.system."""
-
-    def __init__(self, command: str) -> None:
-        self.command = command
-
-    def __reduce__(self) -> Any:
-        return os.system, (self.command,)
 
 
 def raised(function: Any, *args: Any) -> BaseException:
@@ -43,10 +34,6 @@ def test_option_error_is_a_value_error_and_survives_pickling() -> None:
     assert isinstance(error, ValueError)
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is OptionError and str(again) == str(error)
-
-
-def test_message_becomes_one_line() -> None:
-    assert one_line(OptionError("--a b:\n   not  so")) == "--a b: not so"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +176,8 @@ def test_unreadable_checkpoints(tmp_path: Path) -> None:
 
 
 def test_refused_checkpoint_names_file_and_global(tmp_path: Path) -> None:
-    torch.save({"model": {}, "extra": Executes("touch %s" % (tmp_path / "executed"))}, tmp_path / "evil.pt")
+    command = f"touch {tmp_path / 'executed'}"
+    torch.save({"model": {}, "extra": Crafted(os.system, (command,))}, tmp_path / "evil.pt")
     line = one_line(load(tmp_path / "evil.pt"))
     assert line is not None and line.startswith("refused to read checkpoint %s" % (tmp_path / "evil.pt"))
     assert ".system" in line and not (tmp_path / "executed").exists()
@@ -229,19 +217,6 @@ def test_data_folder(tiny_data: Path, tmp_path: Path) -> None:
 # --- the real tools
 
 
-@pytest.fixture(scope="module")
-def folder(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Holds a checkpoint of a tiny model after one update, and the same with executable pickle in it."""
-    folder = tmp_path_factory.mktemp("errors")
-    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm"], "--optimizer", "sgd"]
-    command += ["--lr", 0.1, "--max-tokens", 500, "--max-update", 1, "--save-dir", folder]
-    run_tool(*command, "--no-epoch-checkpoints", "--disable-validation")
-    state = torch.load(folder / "checkpoint_last.pt")
-    state["extra_state"]["smuggled"] = Executes("touch %s" % (folder / "executed"))
-    torch.save(state, folder / "evil.pt")
-    return folder
-
-
 def line_of(*args: object, **options: Any) -> str:
     """Run a tool that has to fail: status 1, no trace, its error in the last line of stderr and nowhere else."""
     done = run_cli(*args, check=False, **options)
@@ -252,53 +227,35 @@ def line_of(*args: object, **options: Any) -> str:
     return errors[0]
 
 
-def mistake(*args: object) -> str:
+def mistake(tool: str, *args: object) -> str:
     """The line of a tool that has to fail, run in this process."""
-    return run_tool(*args, fails=True).error
+    return run_tool(tool, args[0], "--user-dir", USER_DIR, *args[1:], fails=True).error
 
 
-def test_generate_refuses_smuggled_code(folder: Path, tiny_data: Path) -> None:
-    line = mistake("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "evil.pt")
-    assert line.startswith("refused to read checkpoint %s" % (folder / "evil.pt"))
-    assert ".system" in line and not (folder / "executed").exists()
-
-
-def test_traceback_on_demand(folder: Path, tiny_data: Path) -> None:
-    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "nowhere.pt"]
-    line = line_of(*command)
-    assert "--path %s: no such file" % (folder / "nowhere.pt") in line
+def test_traceback_on_demand(tiny_data: Path, tmp_path: Path) -> None:
+    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", tmp_path / "nowhere.pt"]
+    assert "--path %s: no such file" % (tmp_path / "nowhere.pt") in line_of(*command)
     done = run_cli(*command, check=False, env={"FAIRSEQ_ATTN_TRACEBACK": "1"})
     assert done.returncode == 1 and "Traceback" in done.stderr and ": error: " not in done.stderr
 
 
-def test_generate_with_too_long_samples(folder: Path, tiny_data: Path) -> None:
-    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "checkpoint_last.pt"]
-    line = mistake(*command, "--max-source-positions", 5)
+def test_what_a_checkpoint_does_not_fit(zoo: Any, tiny_data: Path, tmp_path: Path) -> None:
+    """Sentences, dictionaries, a task, an architecture, sizes, options."""
+    path = zoo("lstm").last
+    line = mistake("fairseq-generate", tiny_data, "--path", path, "--max-source-positions", 5)
     assert "since max_positions=(5, " in line and "--skip-invalid-size-inputs-valid-test" in line
-
-
-def test_generate_with_other_dictionaries(folder: Path, tiny_data: Path, tmp_path: Path) -> None:
-    state = torch.load(folder / "checkpoint_last.pt")
+    assert mistake("fairseq-validate", tiny_data, "--path", path).startswith("--task is missing: give the task")
+    state = torch.load(path)
     words = state["model"]["decoder.embed_tokens.weight"]
     state["model"]["decoder.embed_tokens.weight"] = torch.cat([words, words[:1]])
     torch.save(state, tmp_path / "other.pt")
-    line = mistake("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", tmp_path / "other.pt")
+    line = mistake("fairseq-generate", tiny_data, "--path", tmp_path / "other.pt")
     assert line.startswith(f"checkpoint {tmp_path}/other.pt does not fit: ")
     assert "size mismatch for decoder.embed_tokens.weight: copying a param with shape" in line
-
-
-def test_validate_without_a_task(folder: Path, tiny_data: Path) -> None:
-    command = ["fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--path", folder / "checkpoint_last.pt"]
-    assert mistake(*command).startswith("--task is missing: give the task")
-
-
-def test_train_on_a_checkpoint_of_another_architecture(folder: Path, tiny_data: Path, tmp_path: Path) -> None:
-    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--optimizer", "sgd", "--max-tokens", 500]
-    command += ["--save-dir", tmp_path, "--restore-file", folder / "checkpoint_last.pt"]
+    command = ["fairseq-train", tiny_data, "--optimizer", "sgd", "--max-tokens", 500]
+    command += ["--save-dir", tmp_path, "--restore-file", path]
     line = mistake(*command, *TINY["lstm_soft"])
-    assert "checkpoint %s is of architecture lstm" % (folder / "checkpoint_last.pt") in line
-    assert "--arch asks for lstm_soft" in line
-    # the same architecture, another size
+    assert f"checkpoint {path} is of architecture lstm" in line and "--arch asks for lstm_soft" in line
     line = mistake(*command, *TINY["lstm"], "--encoder-hidden-size", 20)
     assert "does not fit the model: " in line and "size mismatch for encoder.lstm.weight_ih_l0" in line
     line = mistake(*command, *TINY["lstm"], "--lr-scheduler", "polynomial_decay")
@@ -315,35 +272,32 @@ def test_hydra_train(tiny_data: Path, tmp_path: Path) -> None:
     command = ["fairseq-hydra-train", "task=translation", "task.data=%s" % tiny_data, "task.source_lang=xx"]
     command += ["task.target_lang=yy", "criterion=cross_entropy", "optimizer=adam", "lr_scheduler=fixed"]
     command += ["dataset.max_tokens=500", "common.user_dir=%s" % USER_DIR, "hydra.run.dir=%s" % tmp_path]
-    command += ["checkpoint.save_dir=%s" % tmp_path]
-    line = line_of(*command, "+model._name=lstm_soft", "+model.attention_score=nonsense")
-    assert line.startswith("fairseq-hydra-train: error: --attention-score nonsense")
-    for mistake, expected in (
+    command += ["checkpoint.save_dir=%s" % tmp_path, "+model._name=lstm_soft"]
+    for given, expected in (
+        ("+model.attention_score=nonsense", "--attention-score nonsense"),
         ("+model.atention=mqt", "atention: Key 'atention' not in "),
-        ("criterion._name=cross_entropi", "_name cross_entropi: there is none of this name"),
     ):
-        assert line_of(*command, "+model._name=lstm_soft", mistake).startswith(
-            f"fairseq-hydra-train: error: {expected}"
-        )
+        assert line_of(*command, given).startswith(f"fairseq-hydra-train: error: {expected}")
 
 
-def test_preprocessing_again_or_with_no_dictionary(tmp_path: Path) -> None:
-    for language in ("xx", "yy"):
-        (tmp_path / f"text.{language}").write_text("a b c\nd e f\n")
+def test_preprocessing(tmp_path: Path) -> None:
+    """No dictionary, texts of different lengths, and dictionaries that are there already."""
+    (tmp_path / "text.xx").write_text("a b c\nd e f\n")
+    (tmp_path / "text.yy").write_text("a b c\n")
     command = ["fairseq-preprocess", "--user-dir", USER_DIR, "--source-lang", "xx", "--target-lang", "yy"]
     command += ["--trainpref", tmp_path / "text", "--destdir", tmp_path / "bin"]
-    prefix = "fairseq-preprocess: error: "
-    done = run_cli([*command, "--srcdict", "none.txt"], check=False)
-    assert done.returncode == 1 and done.stderr.endswith(f"{prefix}--srcdict none.txt: No such file or directory\n")
-    run_cli(command)
-    done = run_cli(command, check=False)
-    assert done.returncode == 1 and done.stderr.endswith(
-        f"{prefix}{tmp_path}/bin/dict.xx.txt: exists; remove it, or name another folder\n"
-    )
+    line = line_of(*command)
+    assert line.startswith(f"fairseq-preprocess: error: {tmp_path}/text.xx has 2 lines and {tmp_path}/text.yy has 1")
+    (tmp_path / "text.yy").write_text("a b c\nd e f\n")
+    line = run_tool(*command, "--srcdict", "none.txt", fails=True).error
+    assert line == "--srcdict none.txt: No such file or directory"
+    run_tool(*command)
+    line = run_tool(*command, fails=True).error
+    assert line == f"{tmp_path}/bin/dict.xx.txt: exists; remove it, or name another folder"
 
 
 def test_a_long_line_keeps_its_ends():
     line = one_line(OptionError("--file x, line 5: " + "y" * 100000 + " must be a link"))
     assert line.startswith("--file x, line 5: yyy") and line.endswith("yyy must be a link") and " [...] " in line
-    assert len(line) <= errors.LONGEST_LINE
-    assert one_line(OptionError("z" * errors.LONGEST_LINE)) == "z" * errors.LONGEST_LINE
+    assert len(line) <= LONGEST_LINE
+    assert one_line(OptionError("z" * LONGEST_LINE)) == "z" * LONGEST_LINE

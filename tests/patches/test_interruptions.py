@@ -1,12 +1,13 @@
-"""A training that is interrupted has the sentences, the rates and the end of one that is not."""
+"""A training that is interrupted ends as one that is not; what has ended is left alone, what is not there refused."""
 
 import re
+import shutil
+import sys
 from types import SimpleNamespace
 
 import fairseq_cli.train
 import pytest
 import torch
-from fairseq import checkpoint_utils
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from fairseq.data.iterators import EpochBatchIterator, StreamingEpochBatchIterator
 from fairseq.trainer import Trainer
@@ -14,10 +15,24 @@ from in_process import run_tool
 from resuming import command, differences, train_and_die
 
 from fairseq_attn_plugin.patches import resuming
-from fairseq_attn_plugin.patches.resuming import forget_best_scores
 from fairseq_attn_plugin.patches.wrapping import resolve
 
-from cli import TINY, USER_DIR
+from cli import TINY, USER_DIR, run_cli
+
+# ---- the whole
+
+
+@pytest.mark.parametrize("arch", ["transformer", "lstm_soft", "lstm_adm", "lstm_latent", "lstm_agreement"])
+def test_ends_as_an_uninterrupted_training(arch, tiny_data, tmp_path):
+    whole, parts = (command(tiny_data, arch, tmp_path / name, "--max-epoch", 2) for name in ("whole", "parts"))
+    run_tool(*whole)
+    # before the first checkpoint; after one within an epoch, and after one at its end
+    for update in (2, 5, 6):
+        train_and_die(parts, update)
+    run_tool(*parts)
+    for name in ("checkpoint_last.pt", "checkpoint_best.pt", "checkpoint1.pt", "checkpoint_2_9.pt"):
+        assert differences(tmp_path / "whole" / name, tmp_path / "parts" / name) == []
+
 
 # ---- batch order
 
@@ -75,15 +90,21 @@ def test_curriculum_ends(sentences):
     assert len({str(epoch) for epoch in (first, second, third)}) == 3
 
 
+def restored(get_train_iterator, **attributes):
+    """A trainer that has the iterator of its fourth epoch, and the iterator."""
+    trainer = SimpleNamespace(**attributes)
+    trainer.cfg = SimpleNamespace(distributed_training=SimpleNamespace(fix_batches_to_gpus=False))
+    wrapped = resuming.BATCH_ORDER.wraps["fairseq.trainer:Trainer.get_train_iterator"](get_train_iterator)
+    return trainer, wrapped(trainer, 4)
+
+
 def test_streams_have_no_batches():
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self):
             return iter([1, 2])
 
-    trainer = SimpleNamespace(cfg=SimpleNamespace(distributed_training=SimpleNamespace(fix_batches_to_gpus=False)))
     stream = StreamingEpochBatchIterator(Stream())
-    wrapped = resuming.BATCH_ORDER.wraps["fairseq.trainer:Trainer.get_train_iterator"](lambda *_, **__: stream)
-    assert wrapped(trainer, 4) is stream and stream.epoch == 4
+    assert restored(lambda *_, **__: stream)[1] is stream and stream.epoch == 4
 
 
 def test_batches_that_are_made_for_each_epoch():
@@ -100,16 +121,12 @@ def test_batches_that_are_made_for_each_epoch():
 
     def get_train_iterator(self, epoch, load_dataset=True):
         self.loaded.append((epoch, load_dataset))
-        return self.iterator
+        return iterator
 
-    data = Data()
-    iterator = EpochBatchIterator(data, list, lambda data, epoch: [[epoch], [data.epoch]])
-    trainer = SimpleNamespace(iterator=iterator, loaded=[])
-    trainer.cfg = SimpleNamespace(distributed_training=SimpleNamespace(fix_batches_to_gpus=False))
+    iterator = EpochBatchIterator(Data(), list, lambda data, epoch: [[epoch], [data.epoch]])
     assert iterator.first_batch == [1]
-    wrapped = resuming.BATCH_ORDER.wraps["fairseq.trainer:Trainer.get_train_iterator"](get_train_iterator)
-    assert wrapped(trainer, 4) is iterator
-    assert trainer.loaded == [(1, True), (4, False)] and iterator.frozen_batches == ([4], [4])
+    trainer, found = restored(get_train_iterator, loaded=[])
+    assert found is iterator and trainer.loaded == [(1, True), (4, False)] and iterator.frozen_batches == ([4], [4])
 
 
 # ---- lr schedule
@@ -120,23 +137,26 @@ FALLS = ["--maximize-best-checkpoint-metric", "--lr-shrink", 0.5]
 
 
 @pytest.fixture
-def rates(tiny_data, tmp_path):
-    """Trains to an epoch; returns the learning rate of each epoch that ended."""
+def short(tiny_data, tmp_path):
+    """Trains to an epoch; returns what it printed."""
 
-    def run(folder, epochs, *options):
+    def run(epochs, *options):
         command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "sgd"]
-        command += ["--batch-size", 50, "--max-epoch", epochs, "--no-epoch-checkpoints", "--lr", 0.5, *FALLS]
-        done = run_tool(*command, "--save-dir", tmp_path / folder, *options)
-        return [float(rate) for rate in re.findall(r"\| train \|.*\| lr ([\d.e-]+)", done.stdout)]
+        command += ["--batch-size", 100, "--max-epoch", epochs, "--no-epoch-checkpoints", "--patience", 3]
+        return run_tool(*command, "--save-dir", tmp_path / "run", *options).stdout
 
     return run
 
 
-def test_a_schedule_that_starts_again_does_not_have_the_metric(rates):
-    options = ["--lr-scheduler", "reduce_lr_on_plateau"]
-    rates("run", 2, *options)
-    assert rates("run", 3, *options, "--optimizer-overrides", "{'lr': 0.4}") == [0.4]
-    assert rates("run", 4, *options, "--lr", 0.3, "--reset-optimizer") == [0.3]
+def test_a_schedule_that_starts_again_does_not_have_the_metric(short):
+    def rate(epochs, *options):
+        schedule = ["--lr-scheduler", "reduce_lr_on_plateau", *FALLS, "--patience", 0]
+        (found,) = re.findall(r"\| train \|.*\| lr ([\d.e-]+)", short(epochs, *schedule, *options))
+        return float(found)
+
+    rate(1, "--lr", 0.5)
+    assert rate(2, "--lr", 0.5, "--optimizer-overrides", "{'lr': 0.4}") == 0.4
+    assert rate(3, "--lr", 0.3, "--reset-optimizer") == 0.3
 
 
 @pytest.mark.parametrize(
@@ -183,59 +203,101 @@ def test_every_update_has_the_rate_of_an_uninterrupted_training(options, tiny_da
 
 
 @pytest.fixture
-def train(tiny_data, tmp_path):
+def epochs(short):
     """Trains to an epoch, with a learning rate at which nothing improves; returns the epochs that ended."""
 
-    def run(epochs, rate=0.0, *options):
-        command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "sgd"]
-        command += ["--batch-size", 100, "--max-epoch", epochs, "--no-epoch-checkpoints", "--patience", 3]
-        done = run_tool(*command, "--lr", rate, "--save-dir", tmp_path / "run", *options)
-        return [int(epoch) for epoch in re.findall(r"end of epoch (\d+) ", done.stdout)]
+    def run(last, *options):
+        return [int(epoch) for epoch in re.findall(r"end of epoch (\d+) ", short(last, "--lr", 0.0, *options))]
 
     return run
 
 
-def test_counts_on_after_each_interruption(train):
-    assert train(2) == [1, 2]
-    assert train(3) == [3]
-    assert train(9) == [4], "the best epoch and three without an improvement"
+def test_counts_on_after_each_interruption(epochs, tmp_path):
+    assert epochs(2) == [1, 2]
+    assert epochs(3) == [3]
+    shutil.copytree(tmp_path / "run", tmp_path / "other")
+    assert epochs(9) == [4], "the best epoch and three without an improvement"
+    fine_tuned = ["--finetune-from-model", tmp_path / "other" / "checkpoint_last.pt", "--save-dir", tmp_path / "new"]
+    assert epochs(9, *fine_tuned) == [1, 2, 3, 4], "a fine-tuning counts from zero"
 
 
-def test_a_fine_tuning_counts_from_zero(train, tmp_path):
-    train(3)
-    (tmp_path / "run" / "checkpoint_last.pt").rename(tmp_path / "other.pt")
-    assert train(9, 0.0, "--finetune-from-model", tmp_path / "other.pt") == [1, 2, 3, 4]
-
-
-def test_the_best_of_all_validations_is_kept(train, tmp_path):
+def test_the_best_of_all_validations_is_kept(epochs, tmp_path):
     """Here the first one, after which nothing is saved: the loss falls, and the highest one is wanted."""
     options = ["--validate-interval-updates", 1, "--maximize-best-checkpoint-metric", "--batch-size", 20]
-    options += ["--patience", 99]
-    train(1, 1.0, *options)
+    options += ["--patience", 99, "--lr", 1.0]
+    epochs(1, *options)
     stop = fairseq_cli.train.should_stop_early
     best, count = stop.best, stop.num_runs
     saved = load_checkpoint_to_cpu(str(tmp_path / "run" / "checkpoint_last.pt"))["extra_state"]
     assert best > saved["best"] and count > 0
-    assert train(1, 1.0, *options) == [], "nothing is left to do"
+    assert epochs(1, *options) == [], "nothing is left to do"
     assert (stop.best, stop.num_runs) == (best, count)
 
 
-# ---- multirun
+# ---- several trainings in one process
 
 
-def test_a_worse_training_writes_its_best_checkpoint(tiny_data, tmp_path):
+def test_a_worse_training_writes_its_best_checkpoint(short, tmp_path):
     """The second training, which learns nothing, does not beat the first."""
-    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "sgd", "--cpu"]
-    command += ["--batch-size", 100, "--max-epoch", 1, "--num-workers", 0, "--no-epoch-checkpoints", "--patience", 1]
     for folder, rate in (("good", 1.0), ("bad", 1e-9)):
-        run_tool(*command, "--lr", rate, "--save-dir", tmp_path / folder)
+        short(1, "--lr", rate, "--save-dir", tmp_path / folder)
         assert (tmp_path / folder / "checkpoint_best.pt").exists(), folder
 
 
-def test_scores_are_forgotten():
-    checkpoint_utils.save_checkpoint.best = fairseq_cli.train.should_stop_early.best = 3.0
-    fairseq_cli.train.should_stop_early.num_runs = 2
-    forget_best_scores()
-    assert not hasattr(checkpoint_utils.save_checkpoint, "best")
-    assert not vars(fairseq_cli.train.should_stop_early)
-    forget_best_scores()
+# ---- what has ended, and what is not there
+
+
+@pytest.fixture
+def words(tiny_data, tmp_path):
+    def of(*options):
+        return command(tiny_data, "lstm_soft", tmp_path / "run", "--max-epoch", 1, *options)
+
+    return of
+
+
+def times(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+def test_a_folder_that_cannot_be_written(words, tmp_path):
+    (tmp_path / "file").write_text("")
+    error = run_tool(*words("--save-dir", tmp_path / "file" / "run"), fails=True).error
+    assert error == f"--save-dir {tmp_path}/file/run: Not a directory"
+
+
+def test_a_mistyped_restore_file_is_refused(words, tmp_path):
+    error = run_tool(*words("--restore-file", tmp_path / "run" / "chekpoint1.pt"), fails=True).error
+    assert error.startswith(f"--restore-file {tmp_path}/run/chekpoint1.pt: no such file; leave it out")
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["unmounted/checkpoint.pt", "checkpoint_last.pt"], ids=["gone", "loop"])
+def test_a_last_checkpoint_that_leads_nowhere_is_refused(target, words, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "checkpoint_best.pt").write_text("kept")
+    (folder / "checkpoint_last.pt").symlink_to(target)
+    error = run_tool(*words(), fails=True).error
+    assert error.startswith(f"{folder}/checkpoint_last.pt: is a link to a file that is not there")
+    assert (folder / "checkpoint_best.pt").read_text() == "kept" and (folder / "checkpoint_last.pt").is_symlink()
+
+
+def test_a_training_that_has_ended_as_a_module(words, tmp_path):
+    """The functions of fairseq_cli.train are those of the module __main__ then."""
+    _, *options = words("--max-epoch", 9, "--validate-interval-updates", 1, "--patience", 2, "--lr", 1e-30)
+    run_cli(sys.executable, "-m", "fairseq_cli.train", *options)
+    saved = times(tmp_path / "run")
+    done = run_cli(sys.executable, "-m", "fairseq_cli.train", *options)
+    assert "nothing to do" in done.stdout + done.stderr and saved == times(tmp_path / "run")
+
+
+@pytest.mark.parametrize("limit", [("--max-update", 3), ("--patience", 2, "--lr", 1e-30), ("--stop-time-hours", 1e-9)])
+def test_a_training_that_has_ended_trains_no_further(limit, words, tmp_path):
+    options = ["--max-epoch", 9, "--validate-interval-updates", 1, *limit]
+    updates = {"--max-update": 3, "--patience": 3, "--stop-time-hours": 1}[limit[0]]
+    run_tool(*words(*options))
+    before = times(tmp_path / "run")
+    log = run_tool(*words(*options)).stdout
+    lines = re.findall(r"nothing to do: the training in (\S+) has ended after (\d+) updates by (\S+) ", log)
+    assert lines == [(str(tmp_path / "run"), str(updates), limit[0])]
+    assert times(tmp_path / "run") == before

@@ -5,7 +5,6 @@ import codecs
 import os
 import pickle
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Callable, Tuple
 
@@ -15,8 +14,6 @@ import torch
 
 import fairseq_attn_plugin  # noqa: F401 (installs the patches)
 from fairseq_attn_plugin.patches.safe_files import arrays
-
-from cli import REPO, USER_DIR
 
 
 def round_trip(value: Any, path: Path) -> Any:
@@ -32,11 +29,6 @@ class Crafted:
 
     def __reduce__(self) -> Any:
         return self.call
-
-
-def test_namespace(tmp_path: Path) -> None:
-    options = argparse.Namespace(arch="lstm", lr=[0.1], nested=argparse.Namespace(a=None))
-    assert round_trip(options, tmp_path / "file.pt") == options
 
 
 @pytest.mark.parametrize(
@@ -63,10 +55,12 @@ def test_plain_arrays(array: np.ndarray, tmp_path: Path) -> None:
         np.testing.assert_array_equal(pickle.loads(again), array)
 
 
-@pytest.mark.parametrize("scalar", [np.float64(0.25), np.float32(-1.5), np.int64(7), np.bool_(True)], ids=repr)
-def test_plain_scalars(scalar: Any, tmp_path: Path) -> None:
-    read = round_trip(scalar, tmp_path / "file.pt")
-    assert read == scalar and read.dtype == scalar.dtype
+def test_plain_scalars_and_namespaces(tmp_path: Path) -> None:
+    for scalar in (np.float64(0.25), np.float32(-1.5), np.int64(7), np.bool_(True)):
+        read = round_trip(scalar, tmp_path / "file.pt")
+        assert read == scalar and read.dtype == scalar.dtype
+    options = argparse.Namespace(arch="lstm", lr=[0.1], nested=argparse.Namespace(a=None))
+    assert round_trip(options, tmp_path / "file.pt") == options
 
 
 POINTER = (0x4141414141414141).to_bytes(8, "little")
@@ -87,7 +81,6 @@ REFUSED = {
     "os.system": Crafted(os.system, ("touch executed",)),
     "eval": Crafted(eval, ("open('executed', 'w')",)),
     "subprocess": Crafted(subprocess.check_call, (["touch", "executed"],)),
-    "getattr": Crafted(getattr, ("a string", "join")),
     "codecs": Crafted(codecs.decode, (b"x", "rot13")),
     # if numpy's own types are allowed, each of these makes numpy take bytes of the file for pointers to objects
     "object array": array_of(OBJECT_WITHOUT_FLAGS),
@@ -127,59 +120,6 @@ def test_weights_only_stays_on() -> None:
     assert "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD" not in os.environ
     allowed = {entry[0] if isinstance(entry, tuple) else entry for entry in torch.serialization.get_safe_globals()}
     assert not allowed & {np.ndarray, np.dtype, os.system, eval, exec, getattr}
-
-
-def python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    env = dict(os.environ, PYTHONPATH=str(REPO), **environment)
-    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=300)
-
-
-def test_import_registers_once_and_prints_nothing() -> None:
-    """In a notebook, by --user-dir, and both: the models are there, and fairseq does not complain of duplicates."""
-    done = python(
-        "import argparse, fairseq_attn_plugin\n"
-        "from fairseq import utils\n"
-        "from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY\n"
-        "before = dict(MODEL_REGISTRY), dict(ARCH_MODEL_REGISTRY)\n"
-        "utils.import_user_module(argparse.Namespace(user_dir=%r))\n"
-        "assert (MODEL_REGISTRY, ARCH_MODEL_REGISTRY) == before\n"
-        "assert 'lstm_soft' in ARCH_MODEL_REGISTRY or 'lstm_soft' in MODEL_REGISTRY\n" % USER_DIR
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    ours = [line for line in done.stderr.splitlines() if "fairseq_attn_plugin" in line]
-    # this one line is fairseq's own
-    assert [line for line in ours if not line.endswith("has already been imported.")] == []
-
-
-def test_attention_without_fairseq() -> None:
-    """With neither fairseq nor hydra installed the attention mechanisms work, and OptionError is raised."""
-    done = python(
-        "import sys\n"
-        "from importlib.abc import MetaPathFinder\n"
-        "class Hide(MetaPathFinder):\n"
-        "    def find_spec(self, name, path, target=None):\n"
-        "        if name.split('.')[0] in ('fairseq', 'fairseq_cli', 'hydra', 'omegaconf'):\n"
-        "            raise ModuleNotFoundError(name, name=name)\n"
-        "import importlib.util\n"
-        "find_spec = importlib.util.find_spec\n"
-        "importlib.util.find_spec = lambda name: None if name == 'fairseq' else find_spec(name)\n"
-        "sys.meta_path.insert(0, Hide())\n"
-        "import torch\n"
-        "from fairseq_attn_plugin.attention import build_attention\n"
-        "from fairseq_attn_plugin.errors import OptionError\n"
-        "attention = build_attention('soft', query_dim=4, memory_dim=4)\n"
-        "memory = attention.precompute(torch.randn(2, 3, 4), torch.zeros(2, 3, dtype=torch.bool))\n"
-        "context, weights, *_ = attention.step(torch.randn(2, 1, 4), memory, attention.initial_state(memory))\n"
-        "assert context.shape == (2, 1, 4) and weights.shape == (2, 1, 3)\n"
-        "try:\n"
-        "    build_attention('no such mechanism', query_dim=4, memory_dim=4)\n"
-        "except OptionError as error:\n"
-        "    assert 'soft' in str(error)\n"
-        "else:\n"
-        "    raise AssertionError('an unknown mechanism was built')\n"
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_stand_ins_refuse_what_no_array_holds() -> None:

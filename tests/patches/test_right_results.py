@@ -13,7 +13,7 @@ from in_process import run_tool
 import fairseq_attn_plugin  # noqa: F401
 from fairseq_attn_plugin.errors import OptionError
 
-from cli import TINY, USER_DIR, run_cli
+from cli import TINY, USER_DIR
 
 # ---- batches
 
@@ -54,7 +54,7 @@ def unknown(tmp_path_factory):
         (folder / f"{split}.yy").write_text("".join(" ".join(w[::-1] for w in s) + "\n" for s in sentences))
     command = ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--dataset-impl", "raw"]
     command += ["--trainpref", folder / "train", "--validpref", folder / "test", "--testpref", folder / "test"]
-    run_cli([*command, "--destdir", folder / "bin", "--nwordssrc", 8, "--nwordstgt", 8])
+    run_tool(*command, "--destdir", folder / "bin", "--nwordssrc", 8, "--nwordstgt", 8)
     command = ["fairseq-train", folder / "bin", "--user-dir", USER_DIR, "--dataset-impl", "raw", *TINY["lstm_soft"]]
     command += ["--optimizer", "adam", "--lr", 0.02, "--dropout", 0, "--batch-size", 10, "--max-epoch", 20, "--cpu"]
     command += ["--embed-init-range", 1]
@@ -97,16 +97,11 @@ def test_fairseqs_option_without_file_or_alignment():
     assert utils.load_align_dict("@@ ") == {}, "what fairseq's parser makes of --replace-unk without a file"
     with pytest.raises(OptionError, match="--replace-unk /no/such/file: cannot be read: No such file"):
         utils.load_align_dict("/no/such/file")
-    dictionary = Dictionary()
-    known = dictionary.add_symbol("known")
-    for tokens, fails in (([dictionary.unk(), 2], True), ([known, 2], False)):
-        # what the generator gives as alignment where none was asked for
-        arguments = (torch.tensor(tokens), "haus", torch.empty(0), {}, dictionary)
-        if fails:
-            with pytest.raises(OptionError, match="^--replace-unk: needs the alignment of the words; add --print-"):
-                utils.post_process_prediction(*arguments)
-        else:
-            assert utils.post_process_prediction(*arguments)[1] == "known"
+    dictionary, nothing = Dictionary(), torch.empty(0)  # what the generator gives where no alignment was asked for
+    known = torch.tensor([dictionary.add_symbol("known"), 2])
+    assert utils.post_process_prediction(known, "haus", nothing, {}, dictionary)[1] == "known"
+    with pytest.raises(OptionError, match="^--replace-unk: needs the alignment of the words; add --print-"):
+        utils.post_process_prediction(torch.tensor([dictionary.unk(), 2]), "haus", nothing, {}, dictionary)
 
 
 def test_subwords_are_looked_up_before_they_are_joined():
@@ -129,16 +124,7 @@ def test_subwords_are_looked_up_before_they_are_joined():
 
 
 def test_lines_stand_in_the_file_once(tiny_data, tmp_path):
-    command = [
-        "fairseq-train",
-        tiny_data,
-        "--user-dir",
-        USER_DIR,
-        *TINY["lstm_soft"],
-        "--optimizer",
-        "sgd",
-        "--no-save",
-    ]
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "sgd"]
     command += ["--no-save", "--batch-size", 200, "--max-epoch", 2, "--lr", 0.1, "--log-interval", 1]
     run_tool(*command, "--log-file", tmp_path / "log")
     lines = Counter(line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("epoch "))

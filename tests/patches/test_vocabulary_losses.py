@@ -1,6 +1,5 @@
 """Criterions whose model forms the loss: the same numbers and gradients as from logits, and when logits are taken."""
 
-import re
 from unittest import mock
 
 import pytest
@@ -10,14 +9,11 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment,
 )
-from in_process import run_tool
 from models_for_tests import build, data_parallel, fake_task, pad_batch
 
 from fairseq_attn_plugin.criterions.guided_alignment import GuidedAlignmentConfig, GuidedAlignmentCriterion
 from fairseq_attn_plugin.criterions.vocabulary_losses import loss_in
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
-
-from cli import USER_DIR
 
 PAD = 1
 TASK = fake_task(load_alignments=True)
@@ -95,16 +91,21 @@ def close(found, expected, tolerance):
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
 
 
+def compare(criterion, model, tolerance, training=True):
+    """The model forms the loss, and it is that of logits."""
+    found, formed = run(criterion, model, training)
+    expected = with_logits(criterion, model, training)
+    assert formed and found[0].dtype == expected[0].dtype
+    close(found, expected, tolerance)
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", STOCK)
 def test_the_same_numbers_as_from_logits(name, model, training):
     if name in ("with_alignment", "guided") and model == "no attention":
         return
-    model, criterion = model_of(model), STOCK[name]()
-    found, formed = run(criterion, model, training)
-    assert formed
-    close(found, with_logits(criterion, model, training), 1e-10)
+    compare(STOCK[name](), model_of(model), 1e-10, training)
 
 
 @pytest.mark.parametrize("name", ["smoothed", "guided"])
@@ -114,19 +115,12 @@ def test_the_same_numbers_as_from_logits(name, model, training):
     ids=str,
 )
 def test_options_of_criterions(name, options):
-    model, criterion = model_of(), STOCK[name](**options)
-    found, formed = run(criterion, model)
-    assert formed
-    close(found, with_logits(criterion, model), 1e-10)
+    compare(STOCK[name](**options), model_of(), 1e-10)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_precisions_of_models(dtype):
-    model, criterion = model_of(dtype=dtype), STOCK["smoothed"]()
-    found, formed = run(criterion, model)
-    expected = with_logits(criterion, model)
-    assert formed and found[0].dtype == expected[0].dtype
-    close(found, expected, 1e-5 if dtype == torch.float32 else 0.05)
+    compare(STOCK["smoothed"](), model_of(dtype=dtype), 1e-5 if dtype == torch.float32 else 0.05)
 
 
 class OwnLoss(LabelSmoothedCrossEntropyCriterion):
@@ -157,14 +151,9 @@ def test_logits_where_more_than_sums_are_needed():
 def test_logits_of_models_that_need_them(tmp_path):
     lexicon = tmp_path / "lexicon.tsv"
     lexicon.write_text("w0\tw1\t0.5\n", encoding="utf-8")
-    cutoff = build("attn_lstm", TASK, adaptive_softmax_cutoff="8,12")
-    for model in (build("attn_lstm", TASK, lexicon=str(lexicon)), cutoff, build("lstm_latent_small", TASK)):
-        assert not model.decoder.sums_losses
-    for model in (
-        build("attn_lstm", TASK, lexicon=str(lexicon)),
-        build("lstm_latent_small", TASK),
-        build("lstm", TASK),
-    ):
+    assert not build("attn_lstm", TASK, adaptive_softmax_cutoff="8,12").decoder.sums_losses
+    biased = build("attn_lstm", TASK, lexicon=str(lexicon))
+    for model in (biased, build("lstm_latent_small", TASK), build("lstm", TASK)):
         assert not run(STOCK["smoothed"](), model, training=False)[1]
 
 
@@ -179,20 +168,3 @@ def test_data_parallel_wrapper_sees_every_parameter(find_unused, tmp_path):
     assert formed and found[0] == loss
     for one, other in zip(model.parameters(), expected.parameters()):
         torch.testing.assert_close(one.grad, other.grad)
-
-
-def test_training_logs_the_same_numbers(tiny_data, tmp_path):
-    def losses(folder):
-        options = (
-            "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update 6 --log-interval 1".split()
-        )
-        options += "--arch attn_lstm_small --optimizer adam --lr 0.01 --batch-size 20 --seed 1 --no-save".split()
-        done = run_tool(
-            "fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, "--no-progress-bar", *options
-        )
-        return [float(value) for value in re.findall(r"\bloss[= ]([0-9.]+)", done.stdout)]
-
-    found = losses(tmp_path / "blocks")
-    with mock.patch.object(LSTMDecoder, "sums_losses", False):
-        expected = losses(tmp_path / "logits")
-    assert len(found) > 6 and found == pytest.approx(expected, abs=2e-3)

@@ -15,16 +15,17 @@ from types import ModuleType
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
 import torch
+from fairseq import checkpoint_utils
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from fairseq_attn_plugin.checkpoints import check_finite
+from fairseq_attn_plugin.checkpoints import architecture, check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 
 from ..data_folders import check_dictionaries
-from ..messages import explained, file_error, own_words
+from ..messages import explained, file_error, own_words, raised_inside
 from ..wrapping import Patch
-from .contents import check_file, check_state, elements
+from .contents import cannot_be_read, check_file, check_state, elements
 
 __all__ = ["CHECKED", "Limit"]
 
@@ -49,8 +50,6 @@ class _CheckedTorch(ModuleType):
 
 
 def read_checked() -> None:
-    from fairseq import checkpoint_utils
-
     if not isinstance(checkpoint_utils.torch, _CheckedTorch):
         checkpoint_utils.torch = _CheckedTorch("torch")
 
@@ -139,7 +138,57 @@ def _bounded_table(make: Callable[..., None]) -> Callable[..., None]:
     return __init__
 
 
-# ---- what goes wrong all the same
+# ---- messages
+
+
+def unreadable_checkpoint(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """Whatever torch.load raises inside fairseq's reader: a refused pickle, or a damaged file."""
+    path, text = arguments["path"], str(error)
+    if isinstance(error, IsADirectoryError):
+        return f"checkpoint {path} is a folder: name a file"
+    if not raised_inside(error, "torch/serialization"):
+        return None
+    refused = re.search(r"GLOBAL (\S+)", text)
+    if refused is not None:
+        return (
+            f"refused to read checkpoint {path}: it names {refused[1]}, which is not one of the types of a fairseq "
+            "checkpoint and could run code; nothing was executed"
+        )
+    reason = re.search(r"WeightsUnpickler error:\s*(.*)", text)
+    if reason is not None and "Unsupported operand" not in text:
+        return f"refused to read checkpoint {path}, nothing was executed: {reason[1]}"
+    return cannot_be_read(path)
+
+
+def other_architecture(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """A training is continued with another model than that of the checkpoint."""
+    if not str(error).startswith("Cannot load model parameters from checkpoint"):
+        return None
+    path, trainer = arguments["filename"], arguments["self"]
+    cfg = checkpoint_utils.load_checkpoint_to_cpu(path).get("cfg")
+    has, asked = architecture(None if cfg is None else cfg.get("model")), architecture(trainer.cfg.model)
+    if has and asked and has != asked:
+        return (
+            f"checkpoint {path} is of architecture {has}, --arch asks for {asked}: give --arch {has}, or another "
+            "checkpoint or --save-dir"
+        )
+    return (
+        f"checkpoint {path} does not fit the model: {_words(error.__context__)}; give the options it was trained with, "
+        "or another checkpoint or --save-dir"
+    )
+
+
+def other_data(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """Decoding takes the model's options from the checkpoint, but the dictionaries from the data folder."""
+    if not str(error).startswith("Error(s) in loading state_dict"):
+        return None
+    files = ":".join(arguments["filenames"])
+    return f"checkpoint {files} does not fit: {_words(error)}; use the data folder (dictionaries) of its training"
+
+
+def _words(error: Optional[BaseException]) -> str:
+    """The first differences that torch names."""
+    return " ".join(str(error).split())[:300]
 
 
 _LIBRARIES = {"fairseq_attn_plugin", "fairseq", "torch", "numpy", "omegaconf", "hydra"}
@@ -191,21 +240,15 @@ def _finite(load: Callable[..., Any]) -> Callable[..., Any]:
     return load_checkpoint
 
 
-def _explained_and_finite(load: Callable[..., Any]) -> Callable[..., Any]:
-    return explained(unusable)(_finite(load))
-
-
-def _explained_and_bounded(load: Callable[..., Any]) -> Callable[..., Any]:
-    return explained(unusable)(_bounded(load))
-
-
 CHECKED = Patch(
     name="checked_checkpoints",
-    reason="a crafted checkpoint takes any amount of memory and time, a damaged one gives NaN without a word",
+    reason="a crafted checkpoint takes any amount of memory and time, a damaged one gives NaN or a stack trace",
     wraps={
-        "fairseq.checkpoint_utils:load_checkpoint_to_cpu": explained(unusable),
-        "fairseq.checkpoint_utils:load_model_ensemble_and_task": _explained_and_bounded,
-        "fairseq.trainer:Trainer.load_checkpoint": _explained_and_finite,
+        "fairseq.checkpoint_utils:load_checkpoint_to_cpu": explained(unreadable_checkpoint, unusable),
+        "fairseq.checkpoint_utils:load_model_ensemble_and_task": lambda load: explained(other_data, unusable)(
+            _bounded(load)
+        ),
+        "fairseq.trainer:Trainer.load_checkpoint": lambda load: explained(other_architecture, unusable)(_finite(load)),
         "fairseq.modules.sinusoidal_positional_embedding:SinusoidalPositionalEmbedding.__init__": _bounded_table,
     },
     extra=read_checked,

@@ -1,8 +1,6 @@
 """Pharaoh files, subword merging and the alignment error rate, against cases worked out by hand."""
 
-import numpy as np
 import pytest
-from generated import read_generated
 
 from fairseq_attn_plugin.analysis.alignment.evaluation import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.links import (
@@ -113,43 +111,3 @@ def test_gold_that_does_not_serve(tmp_path, content, options, message):
         read_gold(path, **options)
     with pytest.raises(OptionError, match="none: cannot be read"):
         read_gold(tmp_path / "none")
-
-
-OUTPUT = """some logging - before
-S-1\tc
-T-1\tz
-H-1\t-0.1\tz
-D-1\t-0.1\tz
-P-1\t-0.1 -0.1
-A-1\t0.900000,0.100000 0.200000,0.800000
-S-0\ta@@ b
-H-0\t-0.5\tx y
-A-0\t0.5,0.3,0.2 0.1,0.8,0.1 0,0,1
-H-0\t-0.9\ty
-A-0\t1,0,0 0,0,1
-"""
-
-
-def test_reads_what_fairseq_generate_printed(tmp_path):
-    path = tmp_path / "out"
-    path.write_text(OUTPUT)
-    first, second = read_generated(path)
-    assert (first.source, first.target) == (["a@@", "b"], ["x", "y"])
-    np.testing.assert_allclose(first.attention, [[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0, 0, 1]])
-    assert (second.source, second.target, second.attention.shape) == (["c"], ["z"], (2, 2))
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("A-1\t", "B-1\t", "sentence 1 has no line A-1"),
-        ("A-1\t0.900000,0.100000 0.200000,0.800000", "A-1\t0-0 1-1", "A-1: is not soft attention"),
-        ("S-0\ta@@ b", "S-0\tab", "A-0: attention is 3 x 3, the tokens .* are 3 x 2; .*without --remove-bpe"),
-    ],
-)
-def test_output_that_does_not_serve_is_refused(tmp_path, old, new, message):
-    path = tmp_path / "out"
-    assert old in OUTPUT
-    path.write_text(OUTPUT.replace(old, new))
-    with pytest.raises(OptionError, match=message):
-        read_generated(path)

@@ -9,9 +9,8 @@ import pytest
 import torch
 from fairseq.models.transformer import TransformerModel, transformer_iwslt_de_en
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
-from generated import read_generated
-from in_process import run_tool
 from models_for_tests import build
+from training import generate, soft_weights
 
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference import extraction
@@ -23,8 +22,6 @@ from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence, SplitSentences, TextSentences
 from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
 from fairseq_attn_plugin.errors import OptionError
-
-from cli import USER_DIR
 
 TRANSFORMER = {
     "encoder_embed_dim": 16,
@@ -201,13 +198,11 @@ def test_hypotheses_are_those_of_fairseq_generate(tiny_data, checkpoint, tmp_pat
     assert records.header.target == "beam 3" and records.header.sentences == 40
     search = {"lenpen": 1.0, "max_len_a": 0.0, "max_len_b": 200}  # those of headers of earlier versions
     assert records.header.options["generation"] == search
-    options = ["--user-dir", USER_DIR, "--path", checkpoint, "--beam", 3, "--print-alignment", "soft"]
-    printed = run_tool("fairseq-generate", tiny_data, *options)
-    (tmp_path / "printed").write_text(printed.stdout)
+    printed = generate(tiny_data, checkpoint, "--beam", 3, "--print-alignment", "soft")
     references = (tiny_data.parent / "text" / "test.yy").read_text().splitlines()
-    for record, other, reference in zip(records, read_generated(tmp_path / "printed"), references):
-        assert record.target == other.target and record.reference == reference
-        np.testing.assert_allclose(record.attention, other.attention, atol=2e-4)  # printed with 4 digits
+    for record, attention, reference in zip(records, soft_weights(printed["A"]), references):
+        assert " ".join(record.target) == printed["H"][record.id][1] and record.reference == reference
+        np.testing.assert_allclose(record.attention, attention, atol=2e-4)  # printed with 4 digits
 
 
 def test_goes_on_where_it_stopped_and_names_what_differs(tiny_data, checkpoint, tmp_path, capsys):

@@ -1,6 +1,6 @@
 """``kill -9`` at random moments of a real training, checkpoints being written at every update.
 
-Three kills, or as many as FAIRSEQ_ATTN_KILLS says: ``FAIRSEQ_ATTN_KILLS=20 pytest tests/test_kills.py``.
+Three kills, or as many as FAIRSEQ_ATTN_KILLS says: ``FAIRSEQ_ATTN_KILLS=20 pytest tests/patches/test_kills.py``.
 """
 
 import itertools

@@ -5,8 +5,9 @@ from training import SIZES, generate, mistake, right_lines, soft_weights, traini
 from training import train as train_with
 
 from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.cli import main
 
-from cli import USER_DIR, run_cli
+from cli import USER_DIR
 
 OPTIONS = "--arch lstm_latent_first_order_small --attention-hidden-dim 32 --criterion latent_alignment".split()
 OPTIONS += [*SIZES, "--log-format", "json"]
@@ -41,7 +42,7 @@ def test_posterior_alignments(trained, tiny_data, tmp_path):
     assert weights[0] != weights[1]
     assert all(sum(row) == pytest.approx(1, abs=1e-4) for rows in weights[1] for row in rows)
     out = tmp_path / "records.jsonl"
-    run_cli(["fairseq-attn", "extract", tiny_data, "--path", trained.best, "--out", out, "--gen-subset", "test"])
+    main(["extract", str(tiny_data), "--path", str(trained.best), "--out", str(out), "--gen-subset", "test", "--cpu"])
     assert open_records(out).header.weights == ("attention", "bayes")
 
 

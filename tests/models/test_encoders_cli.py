@@ -2,8 +2,7 @@
 
 import pytest
 from in_process import run_tool
-from learning import Learner
-from test_end_to_end import learns, short_data  # noqa: F401 (a fixture)
+from learning import Learner, learns
 from training import generate, train
 
 from fairseq_attn_plugin import cli
@@ -25,13 +24,13 @@ SYSTEMS = {  # options, and a rate at which they learn
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_learns(name, short_data):  # noqa: F811
+def test_learns(name, short_data):
     options, rate = SYSTEMS[name]
     learns(Learner(short_data, "attn_lstm", *options, rate=rate, sizes=SIZES))
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_translates_extracts_and_exports(name, short_data, tmp_path):  # noqa: F811
+def test_translates_extracts_and_exports(name, short_data, tmp_path):
     options = [*SIZES, *SYSTEMS[name][0], "--batch-size", 40, "--lr", 0.004, "--disable-validation"]
     path = train(short_data, tmp_path / "model", "--arch", "attn_lstm", *options, updates=20).last
     found = generate(short_data, path, "--beam", 5, "--batch-size", 32)

@@ -7,7 +7,7 @@ import pytest
 from in_process import run_tool
 from training import SIZES, TRAINING
 
-from cli import USER_DIR, run_cli
+from cli import USER_DIR
 
 KNOWN = ["ama", "bel", "cor", "dun"]
 NAMES = [f"n{i}" for i in range(100)]
@@ -36,7 +36,7 @@ def copier(tmp_path_factory):
         write(folder / split, count, names, seed=count)
     command = ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--dataset-impl", "raw"]
     command += ["--trainpref", folder / "train", "--validpref", folder / "valid", "--testpref", folder / "new"]
-    run_cli([*command, "--destdir", folder / "bin"])
+    run_tool(*command, "--destdir", folder / "bin")
     command = ["fairseq-train", folder / "bin", "--user-dir", USER_DIR, "--dataset-impl", "raw", "--arch", "lstm_soft"]
     command += [*SIZES, *TRAINING, "--copy-attention", "--criterion", "label_smoothed_cross_entropy"]
     run_tool(*command, "--label-smoothing", 0.01, "--max-update", 400, "--save-dir", folder, "--lr", 0.005)

@@ -1,16 +1,19 @@
 """Agreement models through the real command-line tools: both directions of one checkpoint, export, errors."""
 
+import contextlib
+import io
 import re
 
 import pytest
 import torch
 from in_process import run_tool
-from training import SIZES, error_line, generate, mistake, right_lines, training_command
+from training import SIZES, generate, mistake, right_lines, training_command
 from training import train as train_with
 
-from fairseq_attn_plugin.patches.todays_torch import allow_checkpoint_types
+from fairseq_attn_plugin.cli import main
+from fairseq_attn_plugin.errors import OptionError
 
-from cli import USER_DIR, run_cli
+from cli import USER_DIR
 
 AGREEMENT = "--arch lstm_agreement_small --attention-hidden-dim 32 --criterion agreement".split()
 AGREEMENT += SIZES
@@ -35,13 +38,14 @@ def translations(trained, tiny_data):
 def exported(trained, tmp_path_factory):
     """The reverse direction as a checkpoint of its own."""
     out = tmp_path_factory.mktemp("exported") / "new" / "yy-xx.pt"
-    done = export(trained[0], "yy-xx", out)
-    assert re.match(rf"{out}: yy-xx, [\d,]+ parameters\n", done.stdout)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        export(trained[0], "yy-xx", out)
+    assert re.match(rf"{out}: yy-xx, [\d,]+ parameters\n", printed.getvalue())
     return out
 
 
-def export(checkpoint, direction, out, *options, check=True):
-    return run_cli("fairseq-attn", "export", checkpoint, "--direction", direction, "--out", out, *options, check=check)
+def export(checkpoint, direction, out, *options):
+    main(list(map(str, ["export", checkpoint, "--direction", direction, "--out", out, *options])))
 
 
 def test_learns_both_directions_and_logs(trained):
@@ -75,13 +79,12 @@ def test_translates_in_both_directions(translations):
 
 
 def test_a_checkpoint_with_an_option_that_has_gone(trained, translations, tiny_data, tmp_path):
-    allow_checkpoint_types()
     state = torch.load(trained[0])
     state["cfg"]["model"]["agreement_direction"] = "auto"
     torch.save(state, tmp_path / "earlier.pt")
     assert generate(tiny_data, tmp_path / "earlier.pt", "--beam", 5, "--print-alignment", "hard") == translations[0]
     export(tmp_path / "earlier.pt", "yy-xx", tmp_path / "one.pt")
-    resumed = train_with(tiny_data, tmp_path, *AGREEMENT, "--restore-file", tmp_path / "earlier.pt", updates=351)
+    resumed = train_with(tiny_data, tmp_path, *AGREEMENT, "--restore-file", tmp_path / "earlier.pt", updates=121)
     assert "Loaded checkpoint" in resumed.log
 
 
@@ -107,7 +110,6 @@ def test_exported_direction_translates_alike(exported, trained, translations, ti
 
 
 def test_exported_checkpoint_is_an_ordinary_one(exported, trained, tiny_data):
-    allow_checkpoint_types()
     state = torch.load(exported)
     model, task = state["cfg"]["model"], state["cfg"]["task"]
     assert model["_name"] == "attn_lstm" and model["encoder_bidirectional"] and model["decoder_hidden_size"] == 64
@@ -126,14 +128,16 @@ def test_exported_checkpoint_is_an_ordinary_one(exported, trained, tiny_data):
 
 
 def test_mistakes_of_export_are_one_line(exported, trained, tmp_path):
-    out = tmp_path / "out.pt"
-    assert "translates xx-yy and yy-xx" in error_line(export(trained[0], "yy-zz", out, check=False))
-    assert "attn_lstm, which has one direction" in error_line(export(exported, "yy-xx", out, check=False))
-    assert "no such file" in error_line(export(tmp_path / "none.pt", "yy-xx", out, check=False))
-    assert not list(tmp_path.iterdir())
-    before = exported.read_bytes()
-    assert "add --force" in error_line(export(trained[0], "xx-yy", exported, check=False))
-    assert exported.read_bytes() == before
+    out, before = tmp_path / "out.pt", exported.read_bytes()
+    for checkpoint, direction, to, message in (
+        (trained[0], "yy-zz", out, "translates xx-yy and yy-xx"),
+        (exported, "yy-xx", out, "attn_lstm, which has one direction"),
+        (tmp_path / "none.pt", "yy-xx", out, "no such file"),
+        (trained[0], "xx-yy", exported, "add --force"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            export(checkpoint, direction, to)
+    assert not list(tmp_path.iterdir()) and exported.read_bytes() == before
     out.write_text("something else")
     export(trained[0], "xx-yy", out, "--force")
     assert torch.load(out)["cfg"]["task"]["source_lang"] == "xx"

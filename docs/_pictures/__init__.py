@@ -1,1 +1,0 @@
-"""The pictures that docs/pictures.py draws. Each function draws one file."""
