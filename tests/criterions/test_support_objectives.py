@@ -96,17 +96,6 @@ def test_marginal_of_the_most_probable_positions(renormalize):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
 
 
-def test_more_positions_tend_to_the_marginal_from_above():
-    parts = leaves(SOURCES)
-    batch = make(parts, SOURCES, TARGETS)
-    exact = run("marginal", batch).loss
-    values = [top(batch, False, count).loss.item() for count in (1, 2, 4, 7, 9)]
-    assert values == sorted(values, reverse=True) and values[2] > exact.item()
-    assert values[3] == values[4] == pytest.approx(exact.item(), rel=1e-12)
-    for a, b in zip(gradients(top(batch, False, 9).loss, parts), gradients(exact, parts)):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
-
-
 def test_a_number_of_positions_below_one():
     with pytest.raises(OptionError, match="--topk-positions 0: must be at least 1"):
         TopKConfig(positions=0)
