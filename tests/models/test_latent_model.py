@@ -109,18 +109,9 @@ def test_topk_feeds_the_context_of_these_positions():
     torch.testing.assert_close(model.train()(**net_input)[1]["attn"][0], plain)
 
 
-def test_topk_feed_without_its_options():
-    for options, message in (
-        ({}, "--latent-topk-feed: needs --latent-topk K"),
-        ({"latent_topk": 2, "input_feeding": "none"}, "--latent-topk-feed: needs --input-feeding context"),
-    ):
-        with pytest.raises(OptionError, match=message):
-            make(latent_topk_feed=True, **options)
-
-
-@pytest.mark.parametrize(("topk", "feed"), [(None, False), (2, False), (2, True)])
-def test_incremental_prediction_equals_the_whole_targets(topk, feed):
-    model = make(latent_topk=topk, latent_topk_feed=feed)
+@pytest.mark.parametrize("feed", [False, True])
+def test_incremental_prediction_equals_the_whole_targets(feed):
+    model = make(latent_topk=2, latent_topk_feed=feed)
     net_input = sample()["net_input"]
     whole, extra = model(**net_input)
     beam = 3
@@ -443,6 +434,8 @@ def test_wrong_options_of_the_criterion(options, words):
     ("options", "words"),
     [
         ({"latent_topk": 0}, ["--latent-topk 0", "at least 1"]),
+        ({"latent_topk_feed": True}, ["--latent-topk-feed: needs --latent-topk K"]),
+        ({"latent_topk_feed": True, "latent_topk": 2, "input_feeding": "none"}, ["needs --input-feeding context"]),
         ({"latent_topk": 1025}, ["--latent-topk 1025", "1024"]),
         ({"latent_prediction": "best"}, ["--latent-prediction best", "auto, marginal, soft"]),
         ({"latent_alignment": "q"}, ["--latent-alignment q", "prior, posterior, bayes"]),
@@ -470,16 +463,6 @@ def test_objectives_and_models_that_do_not_go_together():
         model.decoder(
             sample()["net_input"]["prev_output_tokens"], model.encoder(sample()["net_input"]["src_tokens"]), {}
         )
-
-
-def test_architectures_have_the_papers_sizes():
-    from fairseq.models import MODEL_DATACLASS_REGISTRY
-
-    config = MODEL_DATACLASS_REGISTRY["lstm_latent"]()
-    assert (config.encoder_embed_dim, config.encoder_hidden_size, config.decoder_hidden_size) == (512, 512, 768)
-    assert config.encoder_layers == config.decoder_layers == 2 and config.encoder_bidirectional
-    assert (config.attention_score, config.attention_hidden_dim, config.dropout) == ("additive", 512, 0.3)
-    assert config.decoder_zero_init and config.input_feeding == "context"
 
 
 def test_recomputing_the_posterior_changes_nothing():
