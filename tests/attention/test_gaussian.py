@@ -11,7 +11,7 @@ import torch
 from fairseq import models
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from models_for_tests import SIZES, build, dictionary, fake_task, pad_batch
+from models_for_tests import SIZES, build, dictionary, fake_task, pad_batch, save_checkpoint
 from omegaconf import OmegaConf
 from training import SIZES as TRAINED
 from training import generate, train
@@ -355,22 +355,13 @@ def test_files_are_left_out_where_a_checkpoint_is_loaded():
 # ---- teachers
 
 
-def checkpoint(path, model, arch="lstm_soft"):
-    """What take_parameters needs of a file that fairseq-train writes."""
-    history = [{"criterion_name": "x", "num_updates": 1, "lr_scheduler_state": {}}]
-    extra = {"optimizer_history": history, "last_optimizer_state": None}
-    extra["extra_state"] = {"train_iterator": {"epoch": 1}}
-    torch.save({"args": None, "cfg": {"model": {"_name": arch}}, "model": model.state_dict(), **extra}, path)
-    return str(path)
-
-
 @pytest.mark.parametrize("arch", ["lstm_election", "lstm_soft", "lstm_latent_small"])
 def test_parameters_are_the_teachers_but_for_the_attentions(arch, tmp_path, caplog):
     caplog.set_level("INFO")
     options = {"input_feeding": "context"} if arch == "lstm_latent_small" else {}
     torch.manual_seed(1)
     teacher = build("lstm_soft", attention_score="additive", **options)
-    path, pair = checkpoint(tmp_path / "teacher.pt", teacher), []
+    path, pair = save_checkpoint(tmp_path / "teacher.pt", teacher), []
     for given in ({}, {"election_teacher": path}):
         torch.manual_seed(2)
         pair.append(build(arch, **given, **options))
@@ -386,7 +377,7 @@ def test_parameters_are_the_teachers_but_for_the_attentions(arch, tmp_path, capl
 
 
 def test_what_the_teacher_lacks_is_named(tmp_path, caplog):
-    path = checkpoint(tmp_path / "teacher.pt", build("lstm_soft", decoder_layers=1))
+    path = save_checkpoint(tmp_path / "teacher.pt", build("lstm_soft", decoder_layers=1))
     build("lstm_gaussian", election_teacher=path)
     assert "lacks decoder.lstm.weight_ih_l1, decoder.lstm.weight_hh_l1" in caplog.text
 
@@ -402,7 +393,7 @@ def test_what_the_teacher_lacks_is_named(tmp_path, caplog):
 )
 def test_wrong_teachers(options, target, message, tmp_path):
     teacher = build("lstm_soft", fake_task(target=dictionary(target)), **options)
-    path = checkpoint(tmp_path / "teacher.pt", teacher)
+    path = save_checkpoint(tmp_path / "teacher.pt", teacher)
     with pytest.raises(OptionError, match=f"^--election-teacher {path}: .*{message}") as error:
         build("lstm_gaussian", election_teacher=path)
     assert "\n" not in str(error.value)
@@ -410,7 +401,7 @@ def test_wrong_teachers(options, target, message, tmp_path):
 
 def test_teachers_that_are_none(tmp_path):
     torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pt")
-    checkpoint(tmp_path / "linear.pt", torch.nn.Linear(2, 2), "transformer")
+    save_checkpoint(tmp_path / "linear.pt", torch.nn.Linear(2, 2), "transformer")
     for name, message in (
         ("none", "no such file"),
         ("linear", "has the architecture transformer, whose parameters differ"),

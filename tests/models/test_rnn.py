@@ -4,6 +4,7 @@ import pytest
 import torch
 from model_systems import LENGTHS, make, targets
 from models_for_tests import build, pad_batch
+from test_han import DOCUMENTS, batch
 from test_han import build as build_classifier
 
 from fairseq_attn_plugin.errors import OptionError
@@ -69,30 +70,6 @@ def test_decoder_equals_torchs_gru_step_by_step(feeding):
             feed = context
 
 
-def test_gradients_of_the_loop():
-    """Numerical gradients of the embeddings through encoder, loop and attention."""
-    model = make("gru/soft", encoder_layers=1, decoder_hidden_size=4, decoder_out_embed_dim=4)
-    for module in (model.encoder, model.decoder):
-        module.embed_tokens.weight.data *= 3
-    source, target = pad_batch([3, 2]), targets(2, 3)
-    weights = [model.encoder.embed_tokens.weight, model.decoder.gru.weight_hh_l1, model.decoder.gru.weight_ih_l0]
-
-    def loss():
-        return model(source, None, target)[0].sin().sum()
-
-    gradients = torch.autograd.grad(loss(), weights)
-    for weight, gradient in zip(weights, gradients):
-        direction = torch.randn_like(weight)
-        with torch.no_grad():
-            ends = []
-            for sign in (1, -1):
-                weight.add_(direction, alpha=sign * 1e-6)
-                ends.append(loss())
-                weight.sub_(direction, alpha=sign * 1e-6)
-        numerical = (ends[0] - ends[1]) / 2e-6
-        torch.testing.assert_close((gradient * direction).sum(), numerical, rtol=1e-5, atol=1e-7)
-
-
 @pytest.mark.parametrize(
     ("options", "encoder", "decoder", "projections"),
     [
@@ -137,25 +114,14 @@ def test_documents_in_bfloat16_have_layers_of_our_own(monkeypatch, bfloat16):
     layer = ragged.rnn_layer
     monkeypatch.setattr(lstm_layer, "LEAST_PRODUCTS", 0)
     monkeypatch.setattr(ragged, "rnn_layer", lambda *args: calls.append(args) or layer(*args))
-    from test_han import DOCUMENTS, batch
-
     logits, _ = model(batch(DOCUMENTS), classification_head_name="head")
     assert calls and logits.dtype == torch.float32
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"rnn": "rnn"}, "^--rnn rnn: must be lstm or gru$"),
-        ({"encoder_rnn": "GRU"}, "^--encoder-rnn GRU: must be lstm or gru$"),
-    ],
-)
-def test_mistakes(options, words):
-    with pytest.raises(OptionError, match=words):
-        build("attn_lstm", **options)
-
-
-def test_forget_bias_of_the_lstm_alone():
+def test_forget_bias_is_of_the_lstm_alone_and_other_kinds_are_none():
+    for name in ("rnn", "encoder_rnn"):
+        with pytest.raises(OptionError, match=f"^--{name.replace('_', '-')} GRU: must be lstm or gru$"):
+            build("attn_lstm", **{name: "GRU"})
     model = build("attn_lstm", encoder_rnn="gru", forget_bias=1.0, decoder_layers=1)
     lstm = model.decoder.lstm
     assert torch.equal((lstm.bias_ih_l0 + lstm.bias_hh_l0).chunk(4)[1], torch.ones(14))

@@ -106,16 +106,6 @@ def test_gradients_flow_through_the_attention(attention, file):
     )
 
 
-@pytest.mark.parametrize("attention", ["soft", "local-p"])
-def test_padding_and_batch_mates_do_not_matter(attention, file):
-    model = make(file, attention)
-    together, _ = model(sources(), None, targets())
-    for row, length in enumerate(LENGTHS):
-        for padding in (0, 3):
-            alone = torch.cat([torch.full((1, padding), 1), sources()[row : row + 1, -length:]], dim=1)
-            torch.testing.assert_close(model(alone, None, targets()[row : row + 1])[0][0], together[row])
-
-
 @pytest.mark.parametrize("feeding", ["output", "context", "none"])
 def test_beam_search_step_by_step_equals_the_whole(feeding, file):
     """The lexicon follows the hypotheses wherever fairseq moves them, also where no weights are asked for."""
@@ -145,15 +135,6 @@ def test_half_precision_is_finite(dtype, file):
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
-def test_a_smaller_epsilon_is_a_stronger_lexicon(file):
-    source = sources()[1:2]
-    spread = []
-    for epsilon in (1.0, 1e-3, 1e-6):
-        logits, _ = make(file, lexicon_epsilon=epsilon)(source, None, targets(1))
-        spread.append((logits.max(-1).values - logits.min(-1).values).mean().item())
-    assert spread == sorted(spread) and spread[0] < spread[-1] - 5
-
-
 # ---- files
 
 
@@ -178,9 +159,7 @@ def test_entries_outside_the_vocabularies_are_left_out(tmp_path, caplog):
         (None, "--lexicon {path}: cannot be read: No such file or directory"),
         ("", "--lexicon {path}: has no entries; create it with fairseq-attn lexicon"),
         ("w0 w3\n", "--lexicon {path}, line 1: must be an entry of a lexicon: source, target, probability"),
-        ("w0\tw3\t0.5\nw0\tw4\t1.5\n", "--lexicon {path}, line 2: must be an entry"),
         ("w0\tw3\tnan\n", "line 1: must be an entry"),
-        ("w0\tw3\t0.5\t-1\n", "line 1: must be an entry"),
         ("w0\tw3\t0.5\nw0\tw3\t0.4\n", "line 2: w0 w3 occurs twice, with different probabilities"),
         ("klein@@\tsma@@\t0.5\n", "none of its 1 source words has a translation within the vocabularies"),
         (b"w0\tw3\t0.5\n\xff\n", "--lexicon {path}: is not UTF-8 after line"),
