@@ -300,7 +300,7 @@ def word_log_probs(alignments, row, step, position):
     logits = alignments.weight @ features
     if alignments.bias is not None:
         logits = logits + alignments.bias
-    return logits - torch.log(torch.exp(logits).sum())
+    return logits - logits.logsumexp(0)
 
 
 def alignment_nll(alignments, weights, mixture, smoothing=0.0):
@@ -321,7 +321,7 @@ def alignment_nll(alignments, weights, mixture, smoothing=0.0):
             if alignments.pad_mask is not None:
                 scores, own = (x[~alignments.pad_mask[row]] for x in (scores, own))
             if mixture:
-                total = total - torch.log((torch.exp(own) * torch.exp(scores)).sum())
+                total = total - (own + scores).logsumexp(0)
             else:
                 total = total - (own * scores).sum()
     return total
