@@ -68,14 +68,6 @@ def test_forward_and_validation_give_the_likelihood():
     assert logged["soft"] > 0 and logged["prior_correct"] >= 0
 
 
-def test_equal_jumps_are_the_marginal_of_independent_alignments():
-    model, plain, batch = make(), make(arch="lstm_latent_small", latent_posterior="False"), sample()
-    model.decoder.jumps.data.fill_(0.3)
-    plain.load_state_dict({name: x for name, x in model.state_dict().items() if name != "decoder.jumps"})
-    with torch.no_grad():
-        torch.testing.assert_close(model(**batch["net_input"]), plain(**batch["net_input"]))
-
-
 @pytest.mark.parametrize("monotonic", [False, True])
 def test_padding_changes_nothing(monotonic):
     model = make(monotonic)

@@ -16,7 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training import SIZES, generate, train
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules.encoders import encoder as encoders
 from fairseq_attn_plugin.modules.rnn import KINDS
 from fairseq_attn_plugin.ops import precision
 from fairseq_attn_plugin.ops.precision import has_bfloat16, precision_of, products_in
@@ -84,41 +83,6 @@ def test_latent_objectives(arch, objective):
     assert loss != other
     torch.testing.assert_close(other, loss, rtol=2e-2, atol=0)
     assert_close(found, gradients)
-
-
-@pytest.mark.parametrize("feeding", ["output", "context", "none"])
-def test_float32_equals_torchs_own_products(feeding):
-    """Wide enough for oneDNN's kernels; without them every product is torch's."""
-    wide = {f"{part}_dim": 64 for part in ("encoder_embed", "decoder_embed", "decoder_out_embed")}
-    wide |= {"encoder_hidden_size": 32, "decoder_hidden_size": 64}
-    source, previous = pad_batch(LENGTHS), targets()
-    results = []
-    for enabled in (True, False):
-        model = make("soft", feeding, torch.float32, **wide)
-        with torch.backends.mkldnn.flags(enabled=enabled):
-            results.append(trained(model, source, previous, previous.roll(-1, 1)))
-    (loss, gradients), (other, found) = results
-    torch.testing.assert_close(other, loss)
-    for name, gradient in gradients.items():
-        torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("lengths", [[3, 6, 1, 4], [5, 5], [4, 0, 2]])
-def test_layers_of_our_own_treat_padding_as_torchs(monkeypatch, side, lengths):
-    torch.manual_seed(0)
-    model = build_translator("lstm_soft").train()
-    source = pad_batch(lengths, side, width=7)
-    results = []
-    for by_layers in (False, True):
-        monkeypatch.setattr(encoders, "computed_by_layers", lambda x, rnn, chosen=by_layers: chosen)
-        model.zero_grad()
-        out = model.encoder(source)
-        (out["encodings"].sin().sum() + out["hidden"].cos().sum() + out["cell"].exp().sum()).backward()
-        results.append({key: out[key].detach() for key in ("encodings", "hidden", "cell")})
-        results[-1] |= {name: p.grad.clone() for name, p in model.encoder.named_parameters()}
-    for name, expected in results[0].items():
-        torch.testing.assert_close(results[1][name], expected, rtol=1e-4, atol=1e-5, msg=name)
 
 
 class Casts(TorchDispatchMode):

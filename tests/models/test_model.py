@@ -1,7 +1,5 @@
 """Encoder and decoder: padding, incremental decoding, beam reordering, precision, options and their errors."""
 
-from functools import partial
-
 import pytest
 import torch
 from fairseq import options
@@ -9,7 +7,6 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from model_systems import BIASED, LENGTHS, make, systems, targets
 from models_for_tests import build, dictionary, fake_task, needs_autocast, pad_batch
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fairseq_attn_plugin.attention import BIASES, Attention, AttentionConfig, names, register_attention, register_score
 from fairseq_attn_plugin.attention.soft import SoftAttention
@@ -112,35 +109,6 @@ def test_model_gradients(attention, feeding):
             for p, d in zip(parameters, directions):
                 p.sub_(d, alpha=sign * step)
     torch.testing.assert_close((values[0] - values[1]) / (2 * step), expected, rtol=1e-5, atol=1e-5)
-
-
-def encode_packed(encoder, embeddings, pad_mask):
-    """By torch's packed sequences: the words of every sentence alone, moved to the front."""
-    to_front = pad_mask.to(torch.uint8).argsort(dim=1, stable=True)
-    back, lengths = to_front.argsort(dim=1), (~pad_mask).sum(1).clamp(min=1)
-    moved = embeddings.gather(1, to_front.unsqueeze(-1).expand_as(embeddings))
-    outputs, states = encoder.rnn(pack_padded_sequence(moved, lengths, batch_first=True, enforce_sorted=False))
-    outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=pad_mask.size(1))
-    encodings = outputs.gather(1, back.unsqueeze(-1).expand_as(outputs)).masked_fill(pad_mask.unsqueeze(-1), 0.0)
-    empty = pad_mask.all(dim=1)[None, :, None]  # encoded as one padding symbol, which does not count
-    return encodings, tuple(state.masked_fill(empty, 0.0) for state in states)
-
-
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_encoder_equals_packed_sequences(side, bidirectional):
-    encoder = make("soft", encoder_bidirectional=bidirectional).encoder
-    source = pad_batch([*LENGTHS, 0], side)
-    embeddings = encoder.embed_tokens(source).detach().requires_grad_()
-    results, gradients = [], []
-    for encode in (partial(encode_packed, encoder), encoder._encode_frozen):
-        encodings, states = encode(embeddings, source.eq(1))
-        result = (encodings, *states)
-        results.append(result)
-        total = sum((r * torch.linspace(-1, 1, r.numel(), dtype=r.dtype).view_as(r)).sum() for r in result)
-        gradients.append(torch.autograd.grad(total, [embeddings, *encoder.rnn.parameters()]))
-    for one, other in zip(results[0] + gradients[0], results[1] + gradients[1]):
-        torch.testing.assert_close(one, other)
 
 
 def test_input_feeding_none_has_no_loop_over_time(monkeypatch):

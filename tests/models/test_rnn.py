@@ -1,4 +1,4 @@
-"""``--rnn gru``: encoders and decoders against torch's GRU, kinds that are mixed, and what GRUs exclude."""
+"""Encoders and decoders against torch's LSTM and GRU, ``--rnn gru``, kinds that are mixed, and what GRUs exclude."""
 
 import pytest
 import torch
@@ -14,24 +14,39 @@ from fairseq_attn_plugin.ops.precision import products_in
 from fairseq_attn_plugin.ops.recurrent import lstm_layer
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+def factors(x):
+    return torch.linspace(-1, 1, x.size(-1), dtype=x.dtype)
+
+
 @pytest.mark.parametrize("by", ["torch", "layers"])
-def test_encoder_equals_torchs_gru_on_every_sentence_alone(side, by, monkeypatch):
-    encoder = make("gru/soft").encoder
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_encoder_equals_torchs_on_every_sentence_alone_forward_and_backward(kind, side, bidirectional, by, monkeypatch):
+    encoder = make("soft", rnn=kind, encoder_bidirectional=bidirectional).encoder
     monkeypatch.setattr(encoders, "computed_by_layers", lambda x, rnn: by == "layers")
     source = pad_batch([3, 6, 0, 4], side, width=7)
     with products_in(torch.float64):
         out = encoder(source)
-    assert out["cell"] is None and encoder.kind == "gru"
+    assert (out["cell"] is None) == (kind == "gru") == (encoder.kind == "gru")
+    states = [out[name] for name in encoder.states]
+    total = sum((x * factors(x)).sum() for x in (out["encodings"], *states))
+    expected = 0
     for row, tokens in enumerate(source):
         real = tokens.ne(1)
         assert out["encodings"][row, ~real].eq(0).all()
-        if real.any():
-            encodings, last = encoder.gru(encoder.embed_tokens(tokens[real]).unsqueeze(0))
-            torch.testing.assert_close(out["encodings"][row, real], encodings[0])
-            torch.testing.assert_close(out["hidden"][row], last.view(2, 2, -1).flatten(1))
-        else:
-            assert out["hidden"][row].eq(0).all()
+        if not real.any():
+            assert all(state[row].eq(0).all() for state in states)
+            continue
+        encodings, last = encoder.rnn(encoder.embed_tokens(tokens[real]).unsqueeze(0))
+        torch.testing.assert_close(out["encodings"][row, real], encodings[0])
+        expected = expected + (encodings * factors(encodings)).sum()
+        for state, one in zip(states, last if kind == "lstm" else [last]):
+            one = one.view(2, 1 + bidirectional, -1).flatten(1)
+            torch.testing.assert_close(state[row], one)
+            expected = expected + (one * factors(one)).sum()
+    parameters = list(encoder.parameters())
+    torch.testing.assert_close(*(torch.autograd.grad(x, parameters) for x in (total, expected)))
 
 
 @pytest.mark.parametrize("feeding", ["output", "context", "none"])

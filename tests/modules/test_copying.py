@@ -89,20 +89,6 @@ def test_loss_in_blocks_is_fairseqs_of_the_formula(smoothing, monkeypatch):
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_gradcheck(smoothing):
-    copying, *leaves, tokens = mixture(sentences=2, steps=2)
-    target = torch.tensor([[10, 2], [6, PAD]])
-
-    def loss(features, weight, bias, weights):
-        return copying.loss(features, (weight, bias), weights, tokens, Targets(target, PAD, smoothing)).loss
-
-    def log_probs(features, weight, bias, weights):
-        return copying(features @ weight.t() + bias, features, weights, tokens)
-
-    assert torch.autograd.gradcheck(loss, leaves) and torch.autograd.gradcheck(log_probs, leaves)
-
-
 @pytest.mark.parametrize("gate", [-300.0, 300.0])
 def test_finite_where_one_part_underflows(gate):
     """In float32, with words that neither part can give."""
