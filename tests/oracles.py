@@ -197,7 +197,7 @@ def centre(module, size, step):
 
 
 def gaussian(module, size, step):
-    """The module text of attention/positional/gaussian.py, position by position; the window is log2's or a number's."""
+    """The module text of attention/positional/gaussian_weights.py, position by position; the window is log2's or a number's."""
     where, middle = centre(module, size, step)
     rule, p = module.config.rule or "log2", size - 1
     k = (int(math.log2(p)) if p else 0) if rule == "log2" else min(p, 1) * int(rule)
@@ -225,7 +225,7 @@ def lexicon_bias(lexicon, weights, tokens, epsilon, vocabulary):
 
 
 def bias(kind, biases, j, step, history, size):
-    """What one bias adds to the score of position j (the module text of attention/biases)."""
+    """What one bias adds to the score of position j (the module text of attention/biases.py)."""
     own = getattr(biases, kind)
 
     def neighbours(weights):

@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from ..errors import OptionError
 from ..ops.deferred import share
 from ..options import option
-from .base import AttentionConfig
+from .base import AttentionConfig, word_positions
 from .biases import BiasMemory
 from .normalizers import in_full
-from .positions import word_positions
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import projection

@@ -5,7 +5,7 @@ import torch
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.attention import build_attention
-from fairseq_attn_plugin.attention.pairs import centred
+from fairseq_attn_plugin.attention.density_matrix import centred
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
 from fairseq_attn_plugin.options import earlier_values
 from fairseq_attn_plugin.patches.trained_models import as_written

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.attention import BIASES, NORMALIZERS, PARTS, SCORES, build_attention
-from fairseq_attn_plugin.attention.biases.neighbours import neighbours
+from fairseq_attn_plugin.attention.biases import neighbours
 from fairseq_attn_plugin.attention.normalizers import (
     LOG_ZERO,
     build_normalizer,

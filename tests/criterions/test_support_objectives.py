@@ -5,7 +5,7 @@ import torch
 from test_objectives import NAMES, gradients, leaves, make, run, words
 
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, MovingAverage, Settings
-from fairseq_attn_plugin.criterions.objectives.top_k import TopKConfig
+from fairseq_attn_plugin.criterions.objectives.support import TopKConfig
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops.likelihoods import mixture_nll
 

@@ -25,7 +25,7 @@ from torch import Tensor
 from ...errors import OptionError
 from ...options import option
 from ..registry import register_attention
-from .files import read_json
+from .election_files import read_json
 from .gaussian import GaussianAttention, GaussianConfig
 from .gaussian_weights import Places
 

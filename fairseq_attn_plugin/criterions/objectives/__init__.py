@@ -28,10 +28,10 @@ folder, or from outside the package.
 """
 
 from ...attention import import_all
-from .batch import BASELINES, Batch, MovingAverage, Settings, Terms
-from .divergences import dirichlet_kl, entropy, kl_divergence, sample
-from .evaluation import Evaluation, evaluate
+from .batch import BASELINES, Batch, MovingAverage, Settings, Terms, dirichlet_kl, entropy, kl_divergence, sample
+from .enumerated import Evaluation, evaluate
 from .objective import OBJECTIVES, Objective, RegisteredObjective, having, objective_options, register_objective
+from .sampled import concentrations
 
 __all__ = [
     "BASELINES",
@@ -55,5 +55,3 @@ __all__ = [
 ]
 
 import_all(__name__, __path__)
-
-from .relaxed import concentrations  # noqa: E402
