@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import OptionError
-from ..options import option
+from ..options import flag, option
 from .normalizers import log_of_weights, log_softmax
 
 __all__ = [
@@ -130,22 +130,18 @@ class Attention(nn.Module):
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
         super().__init__()
         self.query_dim, self.memory_dim, self.config = query_dim, memory_dim, config
-        if config.bias and "bias" not in self.takes:
-            raise OptionError(
-                f"--attention-bias {config.bias}: {self.name} attention has no scores to add a bias to; "
-                "leave it out, or choose another --attention"
-            )
-        if config.normalizer != "softmax" and "normalizer" not in self.takes:
-            raise OptionError(
-                f"--attention-normalizer {config.normalizer}: {self.name} attention defines how scores become "
-                "weights; leave it out, or choose another --attention"
-            )
-        if config.max_normalize:
-            if "max_normalize" not in self.takes:
+        normalizer = "" if config.normalizer == "softmax" else config.normalizer
+        for name, given, value, why in (
+            ("bias", config.bias, f" {config.bias}", "has no scores to add a bias to"),
+            ("normalizer", normalizer, f" {normalizer}", "defines how scores become weights"),
+            ("max_normalize", config.max_normalize, "", "cannot divide its weights by their maximum"),
+        ):
+            if given and name not in self.takes:
                 raise OptionError(
-                    f"--attention-max-normalize: {self.name} attention cannot divide its weights by their maximum; "
-                    "leave it out, or choose another --attention"
+                    f"{flag('attention_' + name)}{value}: {self.name} attention {why}; leave it out, or choose "
+                    "another --attention"
                 )
+        if config.max_normalize:
             self.normalized = self.scores_are_logits = False
 
     @property

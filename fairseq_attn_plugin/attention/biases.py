@@ -20,12 +20,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import OptionError
 from ..ops.exporting import exporting
 from ..options import option
 from .base import Penalty, word_positions
 from .normalizers import in_full
-from .part_registry import Part, PartConfig, Parts
+from .part_registry import Part, PartConfig, Parts, need
 from .scores import projection
 
 __all__ = [
@@ -206,20 +205,10 @@ class Biases(nn.Module):
 class WindowConfig(BiasConfig):
     window: int = option(1, "source positions on either side that the markov and fertility biases see (default: 1)")
 
-    def check_window(self) -> None:
-        """Raises OptionError for a negative window."""
-        if self.window < 0:
-            raise OptionError(f"--attention-bias-window {self.window}: must be 0 or more positions on either side")
-
 
 @dataclass
 class WidthConfig(BiasConfig):
     dim: int = option(32, "hidden width of the position and fertility biases (default: 32)")
-
-    def check_width(self) -> None:
-        """Raises OptionError for a width below 1."""
-        if self.dim < 1:
-            raise OptionError(f"--attention-bias-dim {self.dim}: must be at least 1")
 
 
 def neighbours(x: Tensor, window: int) -> Tensor:
@@ -244,7 +233,7 @@ class PositionBias(Bias):
 
     def __init__(self, query_dim: int, memory_dim: int, config: WidthConfig):
         super().__init__(query_dim, memory_dim, config)
-        config.check_width()
+        need(config.dim >= 1, config, "dim", "at least 1")
         self.projection = projection(3, config.dim)
         self.vector = nn.Parameter(torch.empty(config.dim).uniform_(-0.1, 0.1))
 
@@ -273,7 +262,7 @@ class MarkovBias(Bias):
 
     def __init__(self, query_dim: int, memory_dim: int, config: WindowConfig):
         super().__init__(query_dim, memory_dim, config)
-        config.check_window()
+        need(config.window >= 0, config, "window", "0 or more positions on either side")
         self.projection = projection(2 * config.window + 1, 1, bias=False)
 
     def initial_state(self, encodings: Tensor) -> Tensor:
@@ -327,10 +316,9 @@ class FertilityBias(Bias):
 
     def __init__(self, query_dim: int, memory_dim: int, config: FertilityConfig):
         super().__init__(query_dim, memory_dim, config)
-        config.check_window()
-        config.check_width()
-        if not (0 <= config.weight < math.inf):
-            raise OptionError(f"--attention-fertility-weight {config.weight}: must be 0 or more")
+        need(config.window >= 0, config, "window", "0 or more positions on either side")
+        need(config.dim >= 1, config, "dim", "at least 1")
+        need(0 <= config.weight < math.inf, config, "weight", "0 or more")
         self.projection = projection(2 * config.window + 1, config.dim)
         self.vector = nn.Parameter(torch.empty(config.dim).uniform_(-0.1, 0.1))
         self.predicted = projection(memory_dim, 2) if config.weight else None

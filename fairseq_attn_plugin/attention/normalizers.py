@@ -20,11 +20,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from ..errors import OptionError
 from ..ops.exporting import exporting
 from ..ops.total_variation import total_variation_prox
 from ..options import option
-from .part_registry import Part, PartConfig, Parts
+from .part_registry import Part, PartConfig, Parts, need
 
 __all__ = [
     "LOG_ZERO",
@@ -213,8 +212,7 @@ class Fusedmax(Sparsemax):
 
     def __init__(self, config: FusedmaxConfig):
         super().__init__(config)
-        if not (0 <= config.strength < math.inf):
-            raise OptionError(f"--fusedmax-strength {config.strength}: must be 0 or more")
+        need(0 <= config.strength < math.inf, config, "strength", "0 or more")
 
     def forward(self, scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
         x = in_full(scores)

@@ -18,7 +18,17 @@ from torch import nn
 from ..errors import OptionError
 from ..options import flag
 
-__all__ = ["Option", "Part", "PartConfig", "Parts", "check_options", "explain_unknown", "import_all", "options_of"]
+__all__ = [
+    "Option",
+    "Part",
+    "PartConfig",
+    "Parts",
+    "check_options",
+    "explain_unknown",
+    "import_all",
+    "need",
+    "options_of",
+]
 
 
 @dataclass(frozen=True)
@@ -146,6 +156,13 @@ def _options_of(config: Any) -> Dict[str, Option]:
         name = f"{owner.prefix}_{item.name}".lstrip("_")
         result[name] = Option(name, types[item.name], owner.__dataclass_fields__[item.name])
     return result
+
+
+def need(right: bool, config: Any, field: str, what: str) -> None:
+    """Raises OptionError, ``--PREFIX-FIELD VALUE: must be WHAT``, unless ``right``."""
+    if not right:
+        (name,) = (full for full, own in options_of(type(config)).items() if own.field.name == field)
+        raise OptionError(f"{flag(name)} {getattr(config, field)}: must be {what}")
 
 
 def check_options(who: str, config: Any) -> None:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ...attention import PartConfig
-from ...errors import OptionError
+from ...attention.part_registry import need
 from ...modules.latent.latent_alignments import top_positions
 from ...ops.likelihoods.alignment_blocks import Alignments
 from ...ops.likelihoods.mixture_nll import expected_nll, mixture_nll
@@ -126,8 +126,7 @@ class TopKConfig(PartConfig):
     )
 
     def __post_init__(self) -> None:
-        if self.positions < 1:
-            raise OptionError(f"--topk-positions {self.positions}: must be at least 1")
+        need(self.positions >= 1, self, "positions", "at least 1")
 
 
 @register_objective("topk-marginal", config=TopKConfig)
