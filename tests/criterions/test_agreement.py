@@ -9,8 +9,13 @@ from fairseq.data import LanguagePairDataset
 from fairseq.logging import metrics
 from models_for_tests import build, dictionary, fake_task, pad_batch
 
-from fairseq_attn_plugin.criterions.agreement import AgreementConfig, AgreementCriterion
-from fairseq_attn_plugin.criterions.agreement_terms import LOSSES, attentions, trace_bound
+from fairseq_attn_plugin.criterions.agreement import (
+    LOSSES,
+    AgreementConfig,
+    AgreementCriterion,
+    attentions,
+    trace_bound,
+)
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.agreement_lstm import reverse_batch
 
@@ -19,7 +24,7 @@ LENGTHS = [(4, 6), (7, 3), (1, 5), (6, 1)]  # words of source and target, the en
 
 
 def loop_loss(name, forward, reverse):
-    """The formulas of ``agreement_terms`` for one sentence without padding; lists of rows."""
+    """The formulas of ``--agreement-loss`` for one sentence without padding; lists of rows."""
     steps, width = len(forward), len(reverse)
     cells = list(itertools.product(range(steps), range(width)))
     product = sum(forward[t][j] * reverse[j][t] for t, j in cells)

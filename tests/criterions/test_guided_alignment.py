@@ -16,8 +16,12 @@ from omegaconf import OmegaConf
 from training import SIZES, TRAINING
 
 from fairseq_attn_plugin.attention.normalizers import build_normalizer
-from fairseq_attn_plugin.criterions.alignment_terms import alignment_terms, links_matrix
-from fairseq_attn_plugin.criterions.guided_alignment import GuidedAlignmentConfig, GuidedAlignmentCriterion
+from fairseq_attn_plugin.criterions.guided_alignment import (
+    GuidedAlignmentConfig,
+    GuidedAlignmentCriterion,
+    alignment_terms,
+    links_matrix,
+)
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR

@@ -23,17 +23,32 @@ VALIDATIONS = ("own", "soft", "marginal", "hard", "elbo")
 
 @dataclass(frozen=True)
 class RegisteredObjective:
-    """An objective with what the criterion knows of it; :func:`register_objective` explains the fields."""
+    """An objective with what it declares.
+
+    Attributes:
+        function: the objective
+        Config: dataclass of its own options
+        posterior: it reads q(z | x, y), so that the model needs the posterior network
+        mean_context: the model that it trains predicts words from the prior's mean context, not from the marginal
+        samples: the number where ``--num-samples`` is not given
+        validation: what validation reports as its value: ``own``, the objective itself without gradients; or, by
+            enumeration, ``soft``, ``marginal``, ``hard`` or ``elbo``
+        recompute: whether to compute the posterior network again in the backward pass, for objectives that enumerate
+        support: ``prior`` or ``posterior``, where it sums over the positions to which that gives a probability above
+            zero, so that the model needs a sparse one
+        chain: it sums over first-order alignments, so that the model needs them; its ``marginal`` is then the model's
+            prediction
+    """
 
     function: Objective
-    posterior: bool
-    mean_context: bool
-    samples: int
-    validation: str
-    recompute: bool
-    support: str
-    chain: bool
-    Config: Type[PartConfig]
+    Config: Type[PartConfig] = PartConfig
+    posterior: bool = False
+    mean_context: bool = False
+    samples: int = 1
+    validation: str = "own"
+    recompute: bool = False
+    support: str = ""
+    chain: bool = False
 
     def __call__(self, batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
         """The terms of the loss; options of its own have their defaults where ``settings`` has none."""
@@ -51,31 +66,14 @@ OBJECTIVES: Dict[str, RegisteredObjective] = {}
 
 
 def register_objective(
-    name: str,
-    posterior: bool = False,
-    mean_context: bool = False,
-    samples: int = 1,
-    validation: str = "own",
-    recompute: bool = False,
-    support: str = "",
-    chain: bool = False,
-    config: Type[PartConfig] = PartConfig,
+    name: str, config: Type[PartConfig] = PartConfig, validation: str = "own", **declared: Any
 ) -> Callable[[Objective], Objective]:
     """Decorator that makes an objective available as ``--objective NAME`` of ``--criterion latent_alignment``.
 
     Args:
         name: the objective
-        posterior: it reads q(z | x, y), so that the model needs the posterior network
-        mean_context: the model that it trains predicts words from the prior's mean context, not from the marginal
-        samples: the number where ``--num-samples`` is not given
-        validation: what validation reports as its value: ``own``, the objective itself without gradients; or, by
-            enumeration, ``soft``, ``marginal``, ``hard`` or ``elbo``
-        recompute: whether to compute the posterior network again in the backward pass, for objectives that enumerate
-        support: ``prior`` or ``posterior``, where it sums over the positions to which that gives a probability above
-            zero, so that the model needs a sparse one
-        chain: it sums over first-order alignments, so that the model needs them; its ``marginal`` is then the model's
-            prediction
         config: dataclass of its own options
+        validation, declared: attributes of :class:`RegisteredObjective`
 
     Raises:
         ValueError: the name, or the name of one of the options, is taken; another ``validation``
@@ -87,9 +85,7 @@ def register_objective(
         if validation not in VALIDATIONS:
             raise ValueError(f"the objective {name!r} has validation {validation!r}; choose from {VALIDATIONS}")
         check_options(f"the objective {name!r}", config)
-        OBJECTIVES[name] = RegisteredObjective(
-            function, posterior, mean_context, samples, validation, recompute, support, chain, config
-        )
+        OBJECTIVES[name] = RegisteredObjective(function, config, validation=validation, **declared)
         announce(config, lambda: OBJECTIVES.pop(name))
         return function
 
