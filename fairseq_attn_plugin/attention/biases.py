@@ -107,7 +107,7 @@ class Bias(Part):
         return {}
 
 
-BIASES: Parts[Bias] = Parts("bias", "bias")
+BIASES: Parts[Bias] = Parts("attention_bias", "bias")
 register_bias = BIASES.register
 
 

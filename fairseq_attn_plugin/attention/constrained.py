@@ -130,9 +130,6 @@ class ConstrainedAttention(ScoredAttention):
         fertility = fertility.masked_fill(~real, 0.0)
         return ConstrainedMemory(share(encodings), share(self.score.precompute(encodings)), pad_mask, fertility, sink)
 
-    def _score(self, query: Tensor, memory: ConstrainedMemory) -> Tensor:
-        return self.score(query, memory.keys)
-
     def initial_state(self, memory: ConstrainedMemory) -> ConstrainedState:  # type: ignore[override]
         return ConstrainedState(torch.zeros_like(memory.fertility).unsqueeze(1), super().initial_state(memory))
 

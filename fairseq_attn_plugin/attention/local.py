@@ -60,9 +60,6 @@ class LocalAttention(ScoredAttention):
         words, length = word_positions(encodings, pad_mask)
         return LocalMemory(share(encodings), share(self.score.precompute(encodings)), pad_mask, words, length)
 
-    def _score(self, query: Tensor, memory: LocalMemory) -> Tensor:
-        return self.score(query, memory.keys)
-
     def _centre(self, query: Tensor, memory: LocalMemory, positions: Optional[Tensor]) -> Tensor:
         """p_t ``[B, T]`` of every query, in float32 or better."""
         raise NotImplementedError

@@ -75,7 +75,7 @@ class Normalizer(Part):
         return log_of_weights(weights, pad_mask)
 
 
-NORMALIZERS: Parts[Normalizer] = Parts("normalizer", "normaliser")
+NORMALIZERS: Parts[Normalizer] = Parts("attention_normalizer", "normaliser")
 register_normalizer = NORMALIZERS.register
 
 

@@ -29,7 +29,7 @@ from ..options import flag
 from .base import TAKES, Attention
 from .biases import BIASES, parse_biases
 from .normalizers import NORMALIZERS
-from .part_registry import FOLLOWERS, Option, Parts, announce, check_options, choices, explain_unknown, options_of
+from .part_registry import FOLLOWERS, Option, Parts, explain_unknown, options_of
 from .scores import SCORES
 
 __all__ = [
@@ -49,7 +49,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_MECHANISMS: Dict[str, Type[Attention]] = {}
+MECHANISMS: Parts[Any] = Parts("attention", "attention")
 # The kinds of parts, by the entry of Attention.takes of mechanisms that can have them.
 PARTS: Tuple[Tuple[str, Parts[Any]], ...] = (("bias", SCORES), ("normalizer", NORMALIZERS), ("bias", BIASES))
 
@@ -63,16 +63,10 @@ def register_attention(name: str) -> Callable[[Type[Attention]], Type[Attention]
     """
 
     def register(cls: Type[Attention]) -> Type[Attention]:
-        if name in _MECHANISMS:
-            raise ValueError(f"the attention {name!r} is registered already, by {_MECHANISMS[name].__name__}")
         unknown = sorted(cls.takes - TAKES)
         if unknown:
             raise ValueError(f"the attention {name!r} takes {unknown[0]!r}; choose from {', '.join(sorted(TAKES))}")
-        check_options(f"the attention {name!r}", cls.Config)
-        cls.name = name
-        _MECHANISMS[name] = cls
-        announce(cls.Config, lambda: _MECHANISMS.pop(name))
-        return cls
+        return MECHANISMS.register(name)(cls)
 
     return register
 
@@ -100,7 +94,7 @@ def options_taken(mechanism: Type[Attention]) -> Dict[str, Option]:
 
 def options() -> Dict[str, Option]:
     """The options of all mechanisms and parts by full name."""
-    found = {name: own for cls in _MECHANISMS.values() for name, own in options_of(cls.Config).items()}
+    found = MECHANISMS.options()
     for _, parts in PARTS:
         found.update(parts.options())
     return found
@@ -108,7 +102,7 @@ def options() -> Dict[str, Option]:
 
 def names() -> List[str]:
     """The registered mechanisms, sorted."""
-    return sorted(_MECHANISMS)
+    return MECHANISMS.names()
 
 
 def attention_class(name: str) -> Type[Attention]:
@@ -117,9 +111,7 @@ def attention_class(name: str) -> Type[Attention]:
     Raises:
         OptionError: an unknown name
     """
-    if name not in _MECHANISMS:
-        raise OptionError(f"--attention {name}: unknown attention; {choices(', '.join(names()))}")
-    return _MECHANISMS[name]
+    return MECHANISMS.find(name)
 
 
 def chosen_parts(mechanism: Type[Attention], values: Any) -> Dict[str, List[str]]:

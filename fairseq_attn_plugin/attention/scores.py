@@ -75,7 +75,7 @@ class Score(Part):
         return x if self.gain is None else self.gain * x
 
 
-SCORES: Parts[Score] = Parts("score", "score")
+SCORES: Parts[Score] = Parts("attention_score", "score")
 register_score = SCORES.register
 
 

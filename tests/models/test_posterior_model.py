@@ -152,7 +152,7 @@ class Looks(SoftAttention):
     ],
 )
 def test_what_it_refuses(options, message, monkeypatch):
-    monkeypatch.setitem(registry._MECHANISMS, "looks", Looks)
+    monkeypatch.setitem(registry.MECHANISMS.found, "looks", Looks)
     with pytest.raises(OptionError, match=message):
         make(**options)
 

@@ -222,7 +222,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("mechanism", "check", "message"), BROKEN, ids=[f"{c.__name__}-{k}" for c, k, _ in BROKEN])
 def test_a_broken_rule_is_named(mechanism, check, message, monkeypatch):
-    monkeypatch.setitem(registry._MECHANISMS, "broken", mechanism)
+    monkeypatch.setitem(registry.MECHANISMS.found, "broken", mechanism)
     with pytest.raises(AssertionError, match=f"^attention broken.*, {check}: .*{message}"):
         check_attention("broken", checks=[check])
     with pytest.raises(AssertionError, match="^attention broken"):
@@ -230,7 +230,7 @@ def test_a_broken_rule_is_named(mechanism, check, message, monkeypatch):
 
 
 def test_a_parameter_outside_the_state_dictionary_is_noticed(monkeypatch):
-    monkeypatch.setitem(registry._MECHANISMS, "broken", Hidden)
+    monkeypatch.setitem(registry.MECHANISMS.found, "broken", Hidden)
 
     def prepare(module):
         module.holder[0].data.fill_(1.0 + next(Hidden.seeds))
