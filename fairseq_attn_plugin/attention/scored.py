@@ -48,7 +48,7 @@ class ScoredAttention(Attention):
         raise NotImplementedError
 
     def _score(self, query: Tensor, memory: Any) -> Tensor:
-        """Scores ``[B, T, N]`` of queries ``[B, T, Ds]``; meaningless on padding. By default those of ``memory.keys``."""
+        """Scores ``[B, T, N]`` of queries ``[B, T, Ds]``, by default with ``memory.keys``; meaningless on padding."""
         return self.score(query, memory.keys)
 
     def _weigh(self, scores: Tensor, query: Tensor, memory: Any, positions: Optional[Tensor]) -> Tensor:

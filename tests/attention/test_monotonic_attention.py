@@ -27,19 +27,6 @@ def test_in_evaluation_it_stops_at_the_first_word_above_one_half(name, scores, o
     assert weights.flatten().tolist() == [float(j == place) for j in range(4)]
 
 
-def test_confident_scores_train_what_evaluation_does():
-    encodings, pad_mask, _ = batch_of()
-    module = make("mocha", {})
-    for score in (module.score, module.chunk_score):
-        for parameter in score.parameters():
-            parameter.data *= 3
-    module.score.vector.data *= 1e4
-    trained = attend(module, draw_queries(5), encodings, pad_mask)
-    hard = attend(module.eval(), draw_queries(5), encodings, pad_mask)
-    for one, two in zip(trained, hard):
-        torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-9)
-
-
 def test_noise_is_of_training_only():
     encodings, pad_mask, _ = batch_of()
     module = make("monotonic", {})

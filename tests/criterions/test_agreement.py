@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.data import LanguagePairDataset
+from fairseq.data.language_pair_dataset import collate
 from fairseq.logging import metrics
 from models_for_tests import build, dictionary, fake_task, pad_batch
 
@@ -109,33 +109,19 @@ def test_weights_that_do_not_sum_to_one_are_divided_by_their_sums():
 # ---- model and criterion
 
 
-def sentences(side="left", target_side="right", width=None, rows=None, seed=0):
+def sentences(side="left", target_side="right", width=None, rows=None):
     """A batch as fairseq's datasets make it, of all sentences or of some."""
-    lengths = LENGTHS if rows is None else [LENGTHS[row] for row in rows]
-    source = pad_batch([n for n, _ in LENGTHS], symbols=20, seed=seed)
-    target = pad_batch([t for _, t in LENGTHS], symbols=15, seed=seed + 1)
-    chosen = range(len(LENGTHS)) if rows is None else rows
-
-    def words(batch, row):
-        return batch[row][batch[row] != PAD]
-
-    pairs = LanguagePairDataset(
-        [words(source, row) for row in chosen],
-        [n for n, _ in lengths],
-        dictionary(20),
-        [words(target, row) for row in chosen],
-        [t for _, t in lengths],
-        dictionary(15),
-        left_pad_source=side == "left",
-        left_pad_target=target_side == "left",
-        shuffle=False,
+    source, target = (
+        pad_batch(n, symbols=symbols, seed=seed) for n, symbols, seed in zip(zip(*LENGTHS), (20, 15), (0, 1))
     )
-    sample = pairs.collater([pairs[i] for i in range(len(pairs))], pad_to_length=width)
+    pairs = [
+        {"id": row, "source": source[row][source[row] != PAD], "target": target[row][target[row] != PAD]}
+        for row in (range(len(LENGTHS)) if rows is None else rows)
+    ]
+    sample = collate(pairs, PAD, EOS, side == "left", target_side == "left", pad_to_length=width)
     order = sample["id"].argsort()  # fairseq sorts the sentences of a batch by length
     for holder in (sample, sample["net_input"]):
-        for name, value in holder.items():
-            if torch.is_tensor(value):
-                holder[name] = value[order]
+        holder.update({name: value[order] for name, value in holder.items() if torch.is_tensor(value)})
     return sample
 
 

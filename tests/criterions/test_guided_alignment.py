@@ -1,7 +1,6 @@
 """Supervised attention: both losses against the formulas, batches against single sentences, the schedule, the logs."""
 
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -268,36 +267,25 @@ def test_ignored_prefix_is_not_aligned():
 # --- the schedule
 
 
-def weights_at(guide, task, updates, **call):
+@pytest.mark.parametrize(
+    ("options", "updates", "expected"),
+    [
+        ({"alignment_anneal_updates": 100, "alignment_weight_end": 0.2}, [0, 50, 100, 5000], [0.8, 0.5, 0.2, 0.2]),
+        ({"alignment_anneal_updates": 100}, [75, 120], [0.2, 0.0]),  # a resumed training begins with a later update
+        ({}, [0, 10**6], [0.8, 0.8]),
+    ],
+)
+def test_annealing(options, updates, expected, monkeypatch):
     """The weight in force in ``task.train_step``, as the trainer calls it."""
     seen = []
-
-    def fake(model, sample):
-        seen.append(guide.alignment_weight)
-        return torch.zeros((), requires_grad=True) + 0, 1, {}
-
-    model = SimpleNamespace(train=lambda: None, set_num_updates=lambda number: None)
-    optimizer = SimpleNamespace(backward=lambda loss: None)
-    for number in updates:
-        task.train_step({}, model, fake, optimizer, number)
-        task.train_step(
-            sample={}, model=model, criterion=fake, optimizer=optimizer, update_num=number, ignore_grad=True
-        )
-    assert seen[::2] == seen[1::2]
-    return seen[::2]
-
-
-def test_annealing():
+    monkeypatch.setattr(TranslationTask, "train_step", lambda self, *args, **more: seen.append(guide.alignment_weight))
     task = translation_task()
-    guide = criterion(task, alignment_weight=0.8, alignment_anneal_updates=100, alignment_weight_end=0.2)
+    guide = criterion(task, alignment_weight=0.8, **options)
     assert guide.alignment_weight == 0.8
-    assert weights_at(guide, task, [0, 1, 50, 99, 100, 5000]) == pytest.approx([0.8, 0.794, 0.5, 0.206, 0.2, 0.2])
-    # a resumed training begins with a later update
-    task = translation_task()
-    guide = criterion(task, alignment_weight=0.8, alignment_anneal_updates=100)
-    assert weights_at(guide, task, [75, 120]) == pytest.approx([0.2, 0.0])
-    task = translation_task()
-    assert weights_at(criterion(task, alignment_weight=0.8), task, [0, 10**6]) == [0.8, 0.8]
+    for number in updates:
+        task.train_step({}, None, guide, None, number)
+        task.train_step(sample={}, model=None, criterion=guide, optimizer=None, update_num=number, ignore_grad=True)
+    assert seen[::2] == seen[1::2] == pytest.approx(expected)
 
 
 # --- the logs
@@ -380,17 +368,8 @@ def test_models_without_attention():
         with pytest.raises(OptionError, match="returns no attention in training; choose .* such as lstm_soft"):
             run(model, criterion(task), sample)
 
-    class Heads(torch.nn.Module):
-        """Attention of another shape, as of several heads."""
-
-        def forward(self, src_tokens, prev_output_tokens, **unused):
-            return torch.zeros(*prev_output_tokens.shape, 19), {"attn": [torch.zeros(2, *prev_output_tokens.shape, 5)]}
-
-        def get_normalized_probs(self, output, log_probs):
-            return output[0].log_softmax(-1)
-
-        def get_targets(self, sample, output):
-            return sample["target"]
-
-    with pytest.raises(OptionError, match=r"Heads returns attention of the shape \(2, 1, 4, 5\), must be \(1, 4, 5\)"):
-        run(Heads(), criterion(task), sample)
+    model = build("lstm_soft", task)
+    forward = model.forward
+    model.forward = lambda **batch: (forward(**batch)[0], {"attn": [torch.zeros(2, 1, 4, 5)]})  # as of two heads
+    with pytest.raises(OptionError, match=r"returns attention of the shape \(2, 1, 4, 5\), must be \(1, 4, 5\)"):
+        run(model, criterion(task), sample)

@@ -11,7 +11,7 @@ from models_for_tests import dictionary, fake_task
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules.encoders.ragged import BlockRNN, make_blocks
+from fairseq_attn_plugin.modules.encoders.ragged import make_blocks
 
 import oracles
 
@@ -149,17 +149,6 @@ def test_a_batch_of_empty_documents(arch):
     assert torch.equal(logits, model.classification_heads["head"].bias.expand(2, -1))
     assert not attention["word_attention"].any()
     logits.sum().backward()
-
-
-def test_block_rnn_is_torchs_bidirectional_one():
-    torch.manual_seed(1)
-    for kind, module in (("lstm", torch.nn.LSTM), ("gru", torch.nn.GRU)):
-        ours, theirs = BlockRNN(kind, 4, 3), module(4, 3, bidirectional=True, batch_first=True)
-        for name, parameter in ours.ahead.named_parameters():
-            getattr(theirs, name).data.copy_(parameter)
-            getattr(theirs, name + "_reverse").data.copy_(getattr(ours.back, name))
-        values = torch.randn(5, 7, 4)
-        torch.testing.assert_close(ours(values), theirs(values)[0])
 
 
 def test_blocks_hold_every_sequence_once_and_are_full():

@@ -395,51 +395,47 @@ def test_logged_values_of_two_workers_are_those_of_one():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
-        ({"objective": "elbo"}, ["--objective elbo", "elbo-enum"]),
-        ({"baseline": "mean"}, ["--baseline mean", "soft, none, average"]),
-        ({"num_samples": 0}, ["--num-samples 0", "at least 1"]),
-        ({"exact_positions": 0}, ["--exact-positions 0", "at least 1"]),
-        ({"control_variates": True}, ["--control-variates True", "False with --objective elbo-enum", "wake-sleep"]),
+        ({"objective": "elbo"}, "--objective elbo.*elbo-enum"),
+        ({"baseline": "mean"}, "--baseline mean.*soft, none, average"),
+        ({"num_samples": 0}, "--num-samples 0.*at least 1"),
+        ({"exact_positions": 0}, "--exact-positions 0.*at least 1"),
+        ({"control_variates": True}, "--control-variates True.*False with --objective elbo-enum.*wake-sleep"),
         (
             {"objective": "wake-sleep", "num_samples": 1, "control_variates": True},
-            ["--num-samples 1", "at least 2 with --control-variates"],
+            "--num-samples 1.*at least 2 with --control-variates",
         ),
-        ({"gumbel_tau": 0.0}, ["--gumbel-tau 0.0", "above 0"]),
-        ({"gumbel_tau_start": -1.0}, ["--gumbel-tau-start -1.0", "above 0"]),
-        ({"kl_weight": -0.5}, ["--kl-weight -0.5", "0 or more"]),
-        ({"label_smoothing": 1.0}, ["--label-smoothing 1.0", "less than 1"]),
+        ({"gumbel_tau": 0.0}, "--gumbel-tau 0.0.*above 0"),
+        ({"gumbel_tau_start": -1.0}, "--gumbel-tau-start -1.0.*above 0"),
+        ({"kl_weight": -0.5}, "--kl-weight -0.5.*0 or more"),
+        ({"label_smoothing": 1.0}, "--label-smoothing 1.0.*less than 1"),
     ],
 )
-def test_wrong_options_of_the_criterion(options, words):
-    with pytest.raises(OptionError) as error:
+def test_wrong_options_of_the_criterion(options, message):
+    with pytest.raises(OptionError, match=message):
         criterion(**options)
-    for word in words:
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
-        ({"latent_topk": 0}, ["--latent-topk 0", "at least 1"]),
-        ({"latent_topk_feed": True}, ["--latent-topk-feed: needs --latent-topk K"]),
-        ({"latent_topk_feed": True, "latent_topk": 2, "input_feeding": "none"}, ["needs --input-feeding context"]),
-        ({"latent_topk": 1025}, ["--latent-topk 1025", "1024"]),
-        ({"latent_prediction": "best"}, ["--latent-prediction best", "auto, marginal, soft"]),
-        ({"latent_alignment": "q"}, ["--latent-alignment q", "prior, posterior, bayes"]),
-        ({"latent_alignment": "posterior", "latent_posterior": "False"}, ["--latent-alignment posterior"]),
-        ({"input_feeding": "output"}, ["--input-feeding output", "context or none"]),
-        ({"adaptive_softmax_cutoff": "5"}, ["--adaptive-softmax-cutoff 5"]),
-        ({"decoder_attention": "False"}, ["--decoder-attention False"]),
-        ({"posterior_layers": 0}, ["--posterior-layers 0", "at least 1"]),
+        ({"latent_topk": 0}, "--latent-topk 0.*at least 1"),
+        ({"latent_topk_feed": True}, "--latent-topk-feed: needs --latent-topk K"),
+        ({"latent_topk_feed": True, "latent_topk": 2, "input_feeding": "none"}, "needs --input-feeding context"),
+        ({"latent_topk": 1025}, "--latent-topk 1025.*1024"),
+        ({"latent_prediction": "best"}, "--latent-prediction best.*auto, marginal, soft"),
+        ({"latent_alignment": "q"}, "--latent-alignment q.*prior, posterior, bayes"),
+        ({"latent_alignment": "posterior", "latent_posterior": "False"}, "--latent-alignment posterior"),
+        ({"input_feeding": "output"}, "--input-feeding output.*context or none"),
+        ({"adaptive_softmax_cutoff": "5"}, "--adaptive-softmax-cutoff 5"),
+        ({"decoder_attention": "False"}, "--decoder-attention False"),
+        ({"posterior_layers": 0}, "--posterior-layers 0.*at least 1"),
     ],
 )
-def test_wrong_options_of_the_model(options, words):
-    with pytest.raises(OptionError) as error:
+def test_wrong_options_of_the_model(options, message):
+    with pytest.raises(OptionError, match=message):
         build("lstm_latent_small", **options)
-    for word in words:
-        assert word in str(error.value)
 
 
 def test_objectives_and_models_that_do_not_go_together():

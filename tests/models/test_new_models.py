@@ -48,14 +48,6 @@ def test_both_biases_of_torch_sum_to_the_value(arch):
     assert changed == biases, "everything else is drawn as without the option"
 
 
-def test_cells_remember():
-    """A cell with a bias of 20 and no input keeps its state."""
-    lstm = build("attn_lstm", forget_bias=20.0, decoder_layers=1).decoder.lstm
-    hidden, cell = torch.zeros(1, 1, 14), torch.full((1, 1, 14), 5.0)
-    _, (_, after) = lstm(torch.zeros(1, 1, lstm.input_size), (hidden, cell))
-    torch.testing.assert_close(after, cell, rtol=0, atol=0.1)
-
-
 ROWS = 200
 CASES = [{}, {"rnn": "gru"}, {"encoder_rnn": "gru"}, {"input_feeding": "none"}, {"decoder_layers": 2}]
 

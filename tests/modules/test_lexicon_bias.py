@@ -106,26 +106,6 @@ def test_gradients_flow_through_the_attention(attention, file):
     )
 
 
-@pytest.mark.parametrize("feeding", ["output", "context", "none"])
-def test_beam_search_step_by_step_equals_the_whole(feeding, file):
-    """The lexicon follows the hypotheses wherever fairseq moves them, also where no weights are asked for."""
-    model, beam = make(file, feeding=feeding), 3
-    model.make_generation_fast_(need_attn=False)
-    source = sources()
-    rows = torch.arange(len(LENGTHS)).repeat_interleave(beam)
-    prefixes = targets(len(rows), 6)
-    encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(source), rows), {}
-    model.decoder(prefixes[:, :1], encoder_out, state)
-    orders = [[1, 0, 0, 5, 4, 3, 6, 6, 6, 11, 9, 10], [8, 7, 6, 2, 1, 0], [0, 2, 1, 3, 3, 4], [3, 4, 5]]
-    for t, order in enumerate(map(torch.tensor, orders), 1):
-        model.decoder.reorder_incremental_state(state, order)
-        encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
-        prefixes, rows = prefixes[order].clone(), rows[order]
-        logits, extra = model.decoder(prefixes[:, : t + 1], encoder_out, state)
-        assert extra["attn"][0] is None
-        torch.testing.assert_close(logits[:, 0], model(source[rows], None, prefixes[:, : t + 1])[0][:, -1])
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_finite(dtype, file):
     model = make(file).to(dtype).train()

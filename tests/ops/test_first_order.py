@@ -81,24 +81,6 @@ def test_equals_the_sum_over_all_paths(monotonic, padding):
     assert (weights[:, mask[0]] == 0).all()
 
 
-def test_gradcheck():
-    table, content, emissions = numbers(1)
-    mask = torch.tensor([[True, False, False, False]])
-
-    def likelihood(table, content, emissions):
-        content = content.masked_fill(mask, LOG_ZERO)
-        return forward_algorithm(jump_chain(table, mask, True), content[None], emissions[None])[1]
-
-    assert torch.autograd.gradcheck(likelihood, (table, content, emissions))
-
-
-def test_equal_jumps_are_no_chain():
-    _, content, emissions = numbers(2)
-    chain = jump_chain(torch.full((5,), 0.7, dtype=torch.float64), torch.zeros(1, POSITIONS, dtype=torch.bool))
-    _, likelihoods = forward_algorithm(chain, content[None], emissions[None])
-    torch.testing.assert_close(likelihoods[0], (content.log_softmax(-1) + emissions).logsumexp(-1))
-
-
 def test_step_by_step_and_finite_in_float32():
     """With an alignment that has nowhere to go but the last word, and one that the words contradict."""
     draw = torch.Generator().manual_seed(3)

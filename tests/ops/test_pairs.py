@@ -136,11 +136,6 @@ def test_fused_values_and_gradients_are_those_of_all_pairs(batch, count, padded,
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_mean_of_one_word_has_no_pairs():
-    assert (sum_tanh(torch.randn(2, 1, 3)) == 0).all()
-    assert sum_basis(torch.randn(2, 1, 3), 4).abs().max() < 1e-6
-
-
 def test_processors_and_plain_steps_do_not_compile(batch):
     x, _ = batch
     with fused_pairs.compiling():
