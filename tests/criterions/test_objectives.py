@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, build_normalizer, log_softmax
-from fairseq_attn_plugin.criterions import objectives
-from fairseq_attn_plugin.criterions.latent_alignment_config import READ_BY, LatentAlignmentConfig, check_read
-from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate, sample
+from fairseq_attn_plugin.criterions.latent_alignment import READ_BY, LatentAlignmentConfig, check_read
+from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate
+from fairseq_attn_plugin.criterions.objectives.objective import dirichlet_kl, sample
+from fairseq_attn_plugin.criterions.objectives.sampled import concentrations
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.latent.latent_alignments import LatentAlignments, top_positions
 from fairseq_attn_plugin.testing import check_objective
@@ -288,7 +289,7 @@ def test_dirichlet_with_two_positions_against_quadrature():
     """With N = 2 a Dirichlet is a Beta distribution: its expectation is an integral over one number."""
     torch.manual_seed(5)
     one, single, parts, batch = many(sources=(2,), shift=2.0)  # a, b > 1: no poles at 0 and 1
-    prior, posterior = objectives.concentrations(single)
+    prior, posterior = concentrations(single)
     a, b = posterior[0, 0]
     z = (torch.arange(20000, dtype=torch.float64) + 0.5) / 20000
     log_density = (a - 1) * z.log() + (b - 1) * (1 - z).log() + (a + b).lgamma() - a.lgamma() - b.lgamma()
@@ -298,7 +299,7 @@ def test_dirichlet_with_two_positions_against_quadrature():
     beta = torch.distributions.Beta
     kl = torch.distributions.kl_divergence(beta(a, b), beta(*prior[0, 0]))
     mask = torch.zeros_like(prior, dtype=torch.bool)
-    torch.testing.assert_close(objectives.dirichlet_kl(posterior, prior, mask)[0, 0], kl)
+    torch.testing.assert_close(dirichlet_kl(posterior, prior, mask)[0, 0], kl)
     exact = dict(zip(NAMES, gradients(reconstruction + kl, one)))
     terms = run("dirichlet", batch)
     samples = dict(zip(NAMES, gradients(terms.loss, parts)))
@@ -316,14 +317,14 @@ def test_dirichlet_kl_in_float32():
     q = p * (1 + 1e-3 * torch.randn(1, 1, 60, generator=draw))
     mask = torch.zeros(1, 1, 60, dtype=torch.bool)
     expected = torch.distributions.kl_divergence(*(torch.distributions.Dirichlet(x.double()) for x in (q, p)))
-    torch.testing.assert_close(objectives.dirichlet_kl(q, p, mask).double(), expected, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(dirichlet_kl(q, p, mask).double(), expected, rtol=1e-3, atol=1e-6)
 
 
 def test_sampling_follows_the_distribution_and_never_draws_padding():
     torch.manual_seed(6)
     probs = torch.tensor([0.5, 0.0, 0.3, 0.2])
     logs = probs.log().clamp(min=LOG_ZERO).expand(1, 1, 4)
-    drawn = objectives.sample(logs, 40000).flatten()
+    drawn = sample(logs, 40000).flatten()
     counts = torch.bincount(drawn, minlength=4) / len(drawn)
     assert counts[1] == 0
     assert ((counts - probs).abs() < 5 * (probs * (1 - probs) / len(drawn)).sqrt() + 1e-9).all()

@@ -11,8 +11,7 @@ from torch import Tensor
 from ...modules.latent.latent_alignments import top_positions
 from ...ops.likelihoods.first_order import JumpChain, forward_algorithm
 from ...ops.likelihoods.mixture_nll import expected_nll, log_likelihoods, mixture_nll
-from .batch import Batch, MovingAverage, Settings, Terms, correct_words, posterior_correct_words
-from .objective import register_objective
+from .objective import Batch, MovingAverage, Settings, Terms, correct_words, posterior_correct_words, register_objective
 
 __all__ = ["Evaluation", "elbo_enum", "evaluate", "first_order", "hard_enum", "marginal", "soft"]
 

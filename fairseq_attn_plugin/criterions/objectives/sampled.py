@@ -16,8 +16,7 @@ from torch import Tensor
 
 from ...attention.normalizers import LOG_ZERO
 from ...ops.likelihoods.mixture_nll import expected_nll, mixture_nll
-from .batch import Batch, MovingAverage, Settings, Terms, correct_words, dirichlet_kl, sample
-from .objective import register_objective
+from .objective import Batch, MovingAverage, Settings, Terms, correct_words, dirichlet_kl, register_objective, sample
 
 __all__ = [
     "concentrations",

@@ -28,9 +28,8 @@ from ...modules.latent.latent_alignments import top_positions
 from ...ops.likelihoods.alignment_blocks import Alignments
 from ...ops.likelihoods.mixture_nll import expected_nll, mixture_nll
 from ...options import option
-from .batch import Batch, MovingAverage, Settings, Terms, correct_words
 from .enumerated import elbo_enum, marginal
-from .objective import register_objective
+from .objective import Batch, MovingAverage, Settings, Terms, correct_words, register_objective
 
 __all__ = ["TopKConfig", "sparse_elbo", "sparse_marginal", "topk_marginal"]
 
