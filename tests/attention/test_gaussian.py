@@ -11,6 +11,7 @@ import torch
 from fairseq import models
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY
+from model_systems import LENGTHS, assert_steps_equal_the_whole, targets
 from models_for_tests import SIZES, build, dictionary, fake_task, pad_batch, save_checkpoint
 from omegaconf import OmegaConf
 from training import SIZES as TRAINED
@@ -302,25 +303,14 @@ def test_files_that_no_mechanism_reads(arch, options, message):
 def test_words_that_vote_are_found_wherever_a_search_moves_hypotheses(feeding):
     torch.manual_seed(3)
     model = build("lstm_election", input_feeding=feeding, gaussian_sigma=0.7).double().eval()
+    source = pad_batch(LENGTHS)
     # half of the target words, three source words each
     table = torch.randint(4, len(SOURCE), (len(TARGET), 3), generator=torch.Generator().manual_seed(9))
     table[::2] = PAD
-    source, rows = pad_batch([3, 6, 1, 4]), torch.arange(4).repeat_interleave(3)
-    prefixes = pad_batch([6] * len(rows), "right", symbols=15, seed=3)
-    plain = model(source[rows], None, prefixes)[1]["attn"][0]
+    plain = model(source, None, targets())[1]["attn"][0]
     model.decoder.attention.table = table
-    assert not torch.allclose(model(source[rows], None, prefixes)[1]["attn"][0], plain), "nobody votes"
-    encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(source), rows), {}
-    model.decoder(prefixes[:, :1], encoder_out, state)
-    orders = [[1, 0, 0, 5, 4, 3, 6, 6, 6, 11, 9, 10], [8, 7, 6, 2, 1, 0], [0, 2, 1, 3, 3, 4], [3, 4, 5]]
-    for t, order in enumerate(map(torch.tensor, orders), 1):
-        model.decoder.reorder_incremental_state(state, order)
-        encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
-        prefixes, rows = prefixes[order].clone(), rows[order]
-        logits, extra = model.decoder(prefixes[:, : t + 1], encoder_out, state)
-        whole, weights = model(source[rows], None, prefixes[:, : t + 1])
-        torch.testing.assert_close(logits[:, 0], whole[:, -1])
-        torch.testing.assert_close(extra["attn"][0][:, 0], weights["attn"][0][:, -1])
+    assert not torch.allclose(model(source, None, targets())[1]["attn"][0], plain), "nobody votes"
+    assert_steps_equal_the_whole(model, source)
 
 
 def test_what_a_checkpoint_holds_is_used_and_other_files_are_mentioned(files, tmp_path, caplog):

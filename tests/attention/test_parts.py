@@ -9,7 +9,6 @@ from fairseq_attn_plugin.attention import BIASES, NORMALIZERS, PARTS, SCORES, bu
 from fairseq_attn_plugin.attention.biases import neighbours
 from fairseq_attn_plugin.attention.normalizers import (
     LOG_ZERO,
-    build_normalizer,
     divide_by_maximum,
     log_of_weights,
 )
@@ -62,20 +61,6 @@ def test_options_of_other_scores_are_refused(name, options, message):
 
 
 # --- normalisers
-
-
-@pytest.mark.parametrize("name", NORMALIZERS.names())
-def test_padding_has_no_weight_in_a_row_without_words_either(name):
-    mask = torch.tensor([[False, True, True], [True, True, True], [True, False, False]])
-    weights = build_normalizer(name)(torch.tensor([[1.0, 9.0, 2.0], [0.5, 0.5, 3.0], [7.0, 1.0, 1.0]]), mask)
-    torch.testing.assert_close(weights, torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.5, 0.5]]))
-
-
-def test_the_greatest_weight_of_every_row_becomes_one():
-    weights = torch.tensor([[0.05, 0.025, 0.0], [1e-6, 1e-7, 1e-8], [0.7, 0.2, 0.1]], dtype=torch.float64)
-    divided = divide_by_maximum(weights)
-    torch.testing.assert_close(divided, weights / weights.amax(1, keepdim=True), rtol=1e-12, atol=0)
-    assert divided.amax(1).tolist() == [1.0, 1.0, 1.0]
 
 
 def test_a_row_of_zeros_stays_zero_with_finite_gradients():

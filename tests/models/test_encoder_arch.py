@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from model_systems import LENGTHS, targets
+from model_systems import LENGTHS, assert_steps_equal_the_whole, targets
 from models_for_tests import build, fake_task, pad_batch
 from omegaconf import OmegaConf
 
@@ -67,21 +67,7 @@ def test_models_train_and_their_encoders_keep_the_contract(arch, options, tmp_pa
 
 @encoders
 def test_steps_of_a_search_equal_the_whole(arch):
-    """Incremental decoding is forced decoding, after the rows of the beam have changed places, too."""
-    model, source = make(arch), pad_batch(LENGTHS)
-    rows, other = torch.arange(4).repeat_interleave(2), torch.tensor([1, 1, 2, 3, 4, 4, 7, 6])
-    histories = pad_batch([5] * 8, "right", symbols=15, seed=1)
-    encoder_out, progress = model.encoder(source), {}
-    encoder_out = model.encoder.reorder_encoder_out(encoder_out, rows)
-    assert len(encoder_out["encodings"]) == 4
-    for t in range(3):
-        step, _ = model.decoder(histories[:, : t + 1], encoder_out, progress)
-    encoder_out = model.encoder.reorder_encoder_out(encoder_out, other)
-    model.decoder.reorder_incremental_state(progress, other)
-    histories = torch.cat([histories[other, :3], histories[:, 3:]], 1)
-    step, _ = model.decoder(histories[:, :4], encoder_out, progress)
-    whole, _ = model(source[rows], None, histories)
-    torch.testing.assert_close(step[:, 0], whole[:, 3])
+    assert_steps_equal_the_whole(make(arch), pad_batch(LENGTHS))
 
 
 @encoders

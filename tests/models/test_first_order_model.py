@@ -3,7 +3,7 @@
 import pytest
 import torch
 from latent_models import PAD, criterion, sample
-from model_systems import targets
+from model_systems import LENGTHS, assert_steps_equal_the_whole
 from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.errors import OptionError
@@ -81,15 +81,9 @@ def test_padding_changes_nothing(monotonic):
 
 
 @pytest.mark.parametrize("monotonic", [False, True])
-def test_steps_equal_the_whole(monotonic):
-    model, source, words = make(monotonic), pad_batch([3, 6, 1, 4]), targets()
+def test_steps_of_a_search_equal_the_whole(monotonic):
     with torch.no_grad():
-        whole, extra = model(source, source.ne(PAD).sum(1), words)
-        encoder_out, state = model.encoder(source), {}
-        for step in range(words.size(1)):
-            out, attention = model.decoder(words[:, : step + 1], encoder_out, incremental_state=state)
-            torch.testing.assert_close(out[:, 0], whole[:, step])
-            torch.testing.assert_close(attention["attn"][0][:, 0], extra["attn"][0][:, step])
+        assert_steps_equal_the_whole(make(monotonic), pad_batch(LENGTHS))
 
 
 def test_posterior_alignments():

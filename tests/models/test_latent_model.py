@@ -5,6 +5,7 @@ import logging
 import pytest
 import torch
 from latent_models import PAD, SOURCES, TARGETS, criterion, make, sample
+from model_systems import assert_steps_equal_the_whole
 from models_for_tests import build, data_parallel, dictionary, fake_task, needs_autocast
 
 from fairseq_attn_plugin.criterions.objectives import (
@@ -110,22 +111,8 @@ def test_topk_feeds_the_context_of_these_positions():
 
 
 @pytest.mark.parametrize("feed", [False, True])
-def test_incremental_prediction_equals_the_whole_targets(feed):
-    model = make(latent_topk=2, latent_topk_feed=feed)
-    net_input = sample()["net_input"]
-    whole, extra = model(**net_input)
-    beam = 3
-    rows = torch.arange(4).repeat_interleave(beam)
-    encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(net_input["src_tokens"]), rows), {}
-    for t in range(3):
-        step, own = model.decoder(net_input["prev_output_tokens"][rows, : t + 1], encoder_out, state)
-        torch.testing.assert_close(step[:, 0], whole[rows, t])
-        torch.testing.assert_close(own["attn"][0][:, 0], extra["attn"][0][rows, t])
-    keep = torch.tensor([9, 10, 11, 3, 4, 5])  # two sentences are finished, the others change places
-    encoder_out = model.encoder.reorder_encoder_out(encoder_out, keep)
-    model.decoder.reorder_incremental_state(state, keep)
-    step, _ = model.decoder(net_input["prev_output_tokens"][rows[keep], :4], encoder_out, state)
-    torch.testing.assert_close(step[:, 0], whole[rows[keep], 3])
+def test_steps_of_a_search_equal_the_whole(feed):
+    assert_steps_equal_the_whole(make(latent_topk=2, latent_topk_feed=feed), sample()["net_input"]["src_tokens"])
 
 
 def suited(name):

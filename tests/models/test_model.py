@@ -5,7 +5,7 @@ import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from model_systems import BIASED, LENGTHS, make, systems, targets
+from model_systems import BIASED, LENGTHS, assert_steps_equal_the_whole, make, systems, targets
 from models_for_tests import build, dictionary, fake_task, needs_autocast, pad_batch
 
 from fairseq_attn_plugin.attention import BIASES, Attention, AttentionConfig, names, register_attention, register_score
@@ -34,29 +34,9 @@ def test_a_sentence_alone_equals_the_sentence_with_any_padding(attention, feedin
 
 
 @systems
-def test_beam_rows_share_memory_and_follow_reordering(attention, feeding):
-    """As fairseq's generator does it: expand to the beam, step, permute hypotheses, step, drop a sentence, step. Every
-    step is that of the whole prefix."""
-    model, beam = make(attention, feeding), 3
-    source = pad_batch(LENGTHS)
-    rows = torch.arange(len(LENGTHS)).repeat_interleave(beam)
-    prefixes = pad_batch([4] * len(rows), "right", symbols=15, seed=3)
-    encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(source), rows), {}
-    assert len(encoder_out["encodings"]) == len(LENGTHS)
-    first, _ = model.decoder(prefixes[:, :1], encoder_out, state)
-    torch.testing.assert_close(first, model(source[rows], None, prefixes[:, :1])[0])
-    memory = model.decoder.get_incremental_state(state, "progress").memory.attention
-    assert memory is not None and len(memory[0]) == len(LENGTHS)
-
-    for t, order in ((1, torch.tensor([1, 0, 0, 5, 4, 3, 6, 6, 6, 11, 9, 10])), (2, torch.tensor([8, 7, 6, 2, 1, 0]))):
-        model.decoder.reorder_incremental_state(state, order)
-        encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
-        prefixes, rows = prefixes[order].clone(), rows[order]
-        logits, extra = model.decoder(prefixes[:, : t + 1], encoder_out, state)
-        expected, weights = model(source[rows], source[rows].ne(1).sum(1), prefixes[:, : t + 1])
-        torch.testing.assert_close(logits[:, 0], expected[:, -1])
-        torch.testing.assert_close(extra["attn"][0][:, 0], weights["attn"][0][:, -1])
-    assert len(encoder_out["encodings"]) == 2
+def test_steps_of_a_search_equal_the_whole_and_hypotheses_share_memory(attention, feeding):
+    _, progress = assert_steps_equal_the_whole(make(attention, feeding), pad_batch(LENGTHS))
+    assert progress.memory.attention is not None and len(progress.memory.attention[0]) == 1
 
 
 @systems

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from in_process import run_tool
+from model_systems import LENGTHS, assert_steps_equal_the_whole, targets
 from models_for_tests import build, dictionary, fake_task, pad_batch
 from omegaconf import OmegaConf
 
@@ -16,7 +17,6 @@ from fairseq_attn_plugin.patches.trained_models import check, take_lexicon
 import oracles
 from cli import TINY, USER_DIR
 
-LENGTHS = [3, 6, 1, 4]
 SOURCE, TARGET = dictionary(), dictionary(15)  # those of fake_task
 # w0 and w1 have several translations, w2 one, the end of the sentence its own; all others none
 ENTRIES = {
@@ -53,10 +53,6 @@ def sources():
     """Words w0 to w3, so that most of them have entries."""
     tokens = pad_batch(LENGTHS)
     return torch.where(tokens > 3, 4 + tokens % 4, tokens)
-
-
-def targets(rows=4, steps=5):
-    return pad_batch([steps] * rows, "right", symbols=15, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +100,13 @@ def test_gradients_flow_through_the_attention(attention, file):
     assert torch.autograd.gradcheck(
         lambda x, w: bias(x, w, tokens, normalized), (logits, weights.clone().requires_grad_())
     )
+
+
+@pytest.mark.parametrize("feeding", ["output", "context", "none"])
+def test_the_lexicon_follows_hypotheses_where_no_weights_are_asked_for(feeding, file):
+    model = make(file, feeding=feeding)
+    model.make_generation_fast_(need_attn=False)
+    assert_steps_equal_the_whole(model, sources(), weights=False)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -94,34 +94,27 @@ def test_equals_the_formula(kind, mixture, smoothing, dtype, close, blocks):
         torch.testing.assert_close(one.double(), other, rtol=100 * close, atol=10 * close)
 
 
-def test_log_likelihoods_and_predictions(blocks):
-    batch = alignments()
-    mixtures = torch.stack([log_weights(batch, seed).exp() for seed in (1, 2)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_likelihoods_and_predictions(kind, blocks):
+    """Sums of exponentials differ by orders of magnitude; the first mixture predicts all words."""
+    batch = alignments(kind)
+    batch = batch._replace(weight=4 * batch.weight.detach())
+    mixtures, pairs = torch.stack([log_weights(batch, seed).exp() for seed in (1, 2)]), {}
+    for row, step in itertools.product(range(3), range(5)):
+        real = [k for k in range(batch.size) if batch.pad_mask is None or not batch.pad_mask[row, k]]
+        positions = real if batch.chosen is None else batch.chosen[row, step]
+        words = torch.stack([oracles.word_log_probs(batch, row, step, j) for j in positions])
+        best = [(mixture[row, step, real] @ words.exp()).argmax() for mixture in mixtures]
+        batch.target[row, step] = best[0]
+        pairs[row, step] = real, words[:, best[0]], [True, bool(best[0] == best[1])]
     result = log_likelihoods(batch, mixtures)
     assert result.total == 0 and not result.log_likelihood.requires_grad
-    for row, step in itertools.product(range(3), range(5)):
+    for (row, step), (real, expected, correct) in pairs.items():
         if batch.target_mask[row, step]:
             assert not result.correct[:, row, step].any()
             continue
-        real = [j for j in range(batch.size) if not batch.pad_mask[row, j]]
-        words = torch.stack([oracles.word_log_probs(batch, row, step, j) for j in real])
-        torch.testing.assert_close(result.log_likelihood[row, step, real], words[:, batch.target[row, step]])
-        for c, mixture in enumerate(mixtures):
-            best = (mixture[row, step, real] @ words.exp()).argmax()
-            assert result.correct[c, row, step] == (best == batch.target[row, step])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_most_probable_word_of_a_mixture_is_correct(kind):
-    """Each position's exponentials are divided by their own sum; these sums differ by orders of magnitude."""
-    batch = alignments(kind)
-    batch = batch._replace(weight=4 * batch.weight.detach())
-    mixture = log_weights(batch).exp()
-    for row, step in itertools.product(range(3), range(5)):
-        positions = range(batch.size) if batch.chosen is None else batch.chosen[row, step]
-        words = torch.stack([oracles.word_log_probs(batch, row, step, j) for j in positions])
-        batch.target[row, step] = (mixture[row, step] @ words.exp()).argmax()
-    assert log_likelihoods(batch, mixture.unsqueeze(0)).correct[0].equal(~batch.target_mask)
+        torch.testing.assert_close(result.log_likelihood[row, step, real], expected)
+        assert result.correct[:, row, step].tolist() == correct
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -167,8 +160,7 @@ def test_a_position_that_is_chosen_twice():
         weights = (log_weights(batch) if mixture else log_weights(batch).exp()).requires_grad_()
         one, other = ours(batch, weights, 0.1).total, oracles.alignment_nll(batch, weights, mixture, 0.1)
         torch.testing.assert_close(one, other)
-        for a, b in zip(gradients(one, batch, weights), gradients(other, batch, weights)):
-            torch.testing.assert_close(a, b)
+        torch.testing.assert_close(gradients(one, batch, weights), gradients(other, batch, weights))
 
 
 @pytest.mark.parametrize("mixture", [True, False])
@@ -188,8 +180,9 @@ def test_words_of_padding_share_nothing(mixture, pairs):
     assert not pairs
     other = oracles.alignment_nll(batch, weights, mixture)
     torch.testing.assert_close(one.total, other)
-    for a, b in zip(gradients(one.total, batch, weights), gradients(other, batch, weights)):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        gradients(one.total, batch, weights), gradients(other, batch, weights), rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=str)
@@ -290,8 +283,7 @@ def test_float16_products_do_not_overflow_over_many_words():
     exact = torch.autograd.grad(expected_nll(batch, weights).total, (weight, bias))
     with torch.autocast("cpu", dtype=torch.float16):
         found = torch.autograd.grad(expected_nll(batch, weights).total, (weight, bias))
-    for one, other in zip(found, exact):
-        torch.testing.assert_close(one, other, rtol=0.02, atol=0.5)
+    torch.testing.assert_close(found, exact, rtol=0.02, atol=0.5)
 
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
