@@ -238,21 +238,21 @@ def test_pretrained_embeddings_are_taken_and_frozen(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "parts"),
+    ("options", "message"),
     [
-        ({"attention": "hard"}, ["--attention hard", "soft"]),
-        ({"attention": "local-p"}, ["--attention local-p", "one of aqt, mqt, sigmoid, soft, structured", "documents"]),
-        ({"attention_score": "cosine"}, ["--attention-score cosine", "additive"]),
-        ({"attention_normalizer": "hardmax"}, ["--attention-normalizer hardmax", "entmax15"]),
-        ({"document_encoder": "deep"}, ["--document-encoder deep", "hierarchical, flat"]),
-        ({"pooling": "max"}, ["--pooling max", "attention, mean"]),
-        ({"rnn": "elman"}, ["--rnn elman", "lstm, gru, none"]),
-        ({"word_hidden_size": 0}, ["--word-hidden-size 0", "at least 1"]),
-        ({"dropout": 1.0}, ["--dropout 1.0", "less than 1"]),
-        ({"word_embeddings": "/no/file"}, ["--word-embeddings /no/file", "cannot be read"]),
+        ({"attention": "hard"}, "--attention hard.*soft"),
+        ({"attention": "local-p"}, "--attention local-p.*one of aqt, mqt, sigmoid, soft, structured.*documents"),
+        ({"attention_score": "cosine"}, "--attention-score cosine.*additive"),
+        ({"attention_normalizer": "hardmax"}, "--attention-normalizer hardmax.*entmax15"),
+        ({"document_encoder": "deep"}, "--document-encoder deep.*hierarchical, flat"),
+        ({"pooling": "max"}, "--pooling max.*attention, mean"),
+        ({"rnn": "elman"}, "--rnn elman.*lstm, gru, none"),
+        ({"word_hidden_size": 0}, "--word-hidden-size 0.*at least 1"),
+        ({"dropout": 1.0}, "--dropout 1.0.*less than 1"),
+        ({"word_embeddings": "/no/file"}, "--word-embeddings /no/file.*cannot be read"),
     ],
 )
-def test_wrong_options_are_one_line(options, parts):
-    with pytest.raises(OptionError) as error:
+def test_wrong_options_are_one_line(options, message):
+    with pytest.raises(OptionError, match=message) as error:
         build(**options)
-    assert all(part in str(error.value) for part in parts), error.value
+    assert "\n" not in str(error.value)

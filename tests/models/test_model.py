@@ -190,56 +190,57 @@ def test_without_attention():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
-        ({"attention": "sofd"}, ["--attention sofd", ", ".join(names())]),
-        ({"attention_score": "cosine"}, ["--attention-score cosine", "additive, dot, general, scaled_dot"]),
-        ({"attention_normalizer": "hard"}, ["--attention-normalizer hard", "entmax15, fusedmax, softmax, sparsemax"]),
-        ({"attention_score": "dot"}, ["--attention-score dot", "14", "16", "general or additive"]),
-        ({"input_feeding": "all"}, ["--input-feeding all", "output, context, none"]),
-        ({"attention": "mqt", "adm_pairing": "both"}, ["--adm-pairing both", "direct, pooled"]),
-        ({"attention": "aqt", "adm_pairs": "both"}, ["--adm-pairs both", "centred-keys, encodings, keys"]),
-        ({"attention": "aqt", "adm_nodes": 0}, ["--adm-nodes 0", "between 1 and 64"]),
-        ({"attention": "aqt", "adm_chunk_size": -1}, ["--adm-chunk-size -1"]),
-        ({"attention_score": "additive", "attention_hidden_dim": 0}, ["--attention-hidden-dim 0", "at least 1"]),
-        ({"attention": "local-p", "local_window": 0}, ["--local-window 0", "at least 1"]),
-        ({"attention": "structured", "structured_scale": 0}, ["--structured-scale 0", "above 0"]),
-        ({"attention": "structured", "structured_l2": -1}, ["--structured-l2 -1", "0 or more"]),
+        ({"attention": "sofd"}, "--attention sofd.*" + ", ".join(names())),
+        ({"attention_score": "cosine"}, "--attention-score cosine.*additive, dot, general, scaled_dot"),
+        ({"attention_normalizer": "hard"}, "--attention-normalizer hard.*entmax15, fusedmax, softmax, sparsemax"),
+        ({"attention_score": "dot"}, "--attention-score dot.*14.*16.*general or additive"),
+        ({"input_feeding": "all"}, "--input-feeding all.*output, context, none"),
+        ({"attention": "mqt", "adm_pairing": "both"}, "--adm-pairing both.*direct, pooled"),
+        ({"attention": "aqt", "adm_pairs": "both"}, "--adm-pairs both.*centred-keys, encodings, keys"),
+        ({"attention": "aqt", "adm_nodes": 0}, "--adm-nodes 0.*between 1 and 64"),
+        ({"attention": "aqt", "adm_chunk_size": -1}, "--adm-chunk-size -1"),
+        ({"attention_score": "additive", "attention_hidden_dim": 0}, "--attention-hidden-dim 0.*at least 1"),
+        ({"attention": "local-p", "local_window": 0}, "--local-window 0.*at least 1"),
+        ({"attention": "structured", "structured_scale": 0}, "--structured-scale 0.*above 0"),
+        ({"attention": "structured", "structured_l2": -1}, "--structured-l2 -1.*0 or more"),
         (
             {"attention": "structured", "attention_normalizer": "sparsemax"},
-            ["--attention-normalizer sparsemax", "structured attention", "leave it out"],
+            "--attention-normalizer sparsemax.*structured attention.*leave it out",
         ),
-        ({"attention": "gaussian", "gaussian_sigma": 0.0}, ["--gaussian-sigma 0.0", "above 0"]),
-        ({"attention": "gaussian", "gaussian_ratio": -1.0}, ["--gaussian-ratio -1.0", "above 0"]),
-        ({"attention": "gaussian", "gaussian_mean": float("nan")}, ["--gaussian-mean nan", "number"]),
-        ({"attention": "gaussian", "gaussian_rule": "0"}, ["--gaussian-rule 0", "at least 1"]),
-        ({"attention": "gaussian", "attention_bias": "markov"}, ["--attention-bias markov", "gaussian attention"]),
+        ({"attention": "gaussian", "gaussian_sigma": 0.0}, "--gaussian-sigma 0.0.*above 0"),
+        ({"attention": "gaussian", "gaussian_ratio": -1.0}, "--gaussian-ratio -1.0.*above 0"),
+        ({"attention": "gaussian", "gaussian_mean": float("nan")}, "--gaussian-mean nan.*number"),
+        ({"attention": "gaussian", "gaussian_rule": "0"}, "--gaussian-rule 0.*at least 1"),
+        ({"attention": "gaussian", "attention_bias": "markov"}, "--attention-bias markov.*gaussian attention"),
         (
             {"attention": "gaussian", "attention_normalizer": "sparsemax"},
-            ["--attention-normalizer sparsemax", "gaussian attention"],
+            "--attention-normalizer sparsemax.*gaussian attention",
         ),
-        ({"attention": "election", "election_share": -0.25}, ["--election-share -0.25", "0 or more"]),
-        ({"attention_bias": "position,length"}, ["--attention-bias position,length", "'length'", *BIASES.names()]),
-        ({"attention_bias": "markov", "attention_bias_window": -1}, ["--attention-bias-window -1", "0 or more"]),
-        ({"attention_bias": "position", "attention_bias_dim": 0}, ["--attention-bias-dim 0", "at least 1"]),
+        ({"attention": "election", "election_share": -0.25}, "--election-share -0.25.*0 or more"),
+        (
+            {"attention_bias": "position,length"},
+            "--attention-bias position,length.*'length'.*" + ", ".join(BIASES.names()),
+        ),
+        ({"attention_bias": "markov", "attention_bias_window": -1}, "--attention-bias-window -1.*0 or more"),
+        ({"attention_bias": "position", "attention_bias_dim": 0}, "--attention-bias-dim 0.*at least 1"),
         (
             {"attention_bias": "fertility", "attention_fertility_weight": -0.5},
-            ["--attention-fertility-weight -0.5", "0 or more"],
+            "--attention-fertility-weight -0.5.*0 or more",
         ),
-        ({"encoder_layers": 0}, ["--encoder-layers 0", "at least 1"]),
-        ({"share_all_embeddings": True}, ["--share-all-embeddings", "joint dictionary"]),
-        ({"share_decoder_input_output_embed": True}, ["--decoder-embed-dim (12)", "--decoder-out-embed-dim (14)"]),
-        ({"encoder_embed_path": "/no/such/file"}, ["--encoder-embed-path /no/such/file"]),
-        ({"decoder_attention": "perhaps"}, ["--decoder-attention perhaps", "True or False"]),
-        ({"adaptive_softmax_cutoff": "many"}, ["--adaptive-softmax-cutoff many", "10000,50000"]),
+        ({"encoder_layers": 0}, "--encoder-layers 0.*at least 1"),
+        ({"share_all_embeddings": True}, "--share-all-embeddings.*joint dictionary"),
+        ({"share_decoder_input_output_embed": True}, "--decoder-embed-dim .12..*--decoder-out-embed-dim .14."),
+        ({"encoder_embed_path": "/no/such/file"}, "--encoder-embed-path /no/such/file"),
+        ({"decoder_attention": "perhaps"}, "--decoder-attention perhaps.*True or False"),
+        ({"adaptive_softmax_cutoff": "many"}, "--adaptive-softmax-cutoff many.*10000,50000"),
     ],
 )
-def test_wrong_options_are_named_with_what_would_be_right(options, words):
-    with pytest.raises(OptionError) as error:
+def test_wrong_options_are_named_with_what_would_be_right(options, message):
+    with pytest.raises(OptionError, match=message) as error:
         build("attn_lstm", **options)
     assert "\n" not in str(error.value)
-    for word in words:
-        assert word in str(error.value)
 
 
 BIG = {"encoder_bidirectional": True, "encoder_hidden_size": 256, "decoder_hidden_size": 256, "dropout": 0.2}
