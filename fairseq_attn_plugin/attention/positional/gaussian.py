@@ -98,15 +98,14 @@ class GaussianAttention(Attention):
         need(0 < ratio <= MOST_WORDS, config, "ratio", most)
         need(math.isfinite(mean), config, "mean", "a number of source positions")
         rule = Rule.parse(str(or_default(config.rule, "log2")))
-        register = self._register_parameter if config.trained else self.register_buffer
         self.register_buffer("rule", torch.tensor(rule.code))
         self._known: Dict[str, Any] = {}  # by name: which tensor it was, and its number
         for name in ("log_sigma", "mean", "log_ratio"):
-            register(name, torch.zeros(()))
+            if config.trained:
+                self.register_parameter(name, nn.Parameter(torch.zeros(())))
+            else:
+                self.register_buffer(name, torch.zeros(()))
         self._set(rule, sigma, mean, ratio)
-
-    def _register_parameter(self, name: str, value: Tensor) -> None:
-        self.register_parameter(name, nn.Parameter(value))
 
     @torch.no_grad()
     def _set(self, rule: Rule, sigma: float, mean: float, ratio: float) -> None:
