@@ -7,7 +7,6 @@ import torch
 from in_process import run_tool
 from model_systems import LENGTHS, assert_steps_equal_the_whole, targets
 from models_for_tests import build, dictionary, fake_task, pad_batch
-from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.errors import OptionError
@@ -193,13 +192,6 @@ def test_checkpoints_hold_lexicons_of_any_size(file, tmp_path, caplog):
     other = write(tmp_path / "other.tsv", {("w1", "w2"): 0.5})
     make(other).load_state_dict(state)
     assert "the checkpoint has another lexicon, which is used instead" in caplog.text
-
-
-def test_configuration_of_a_checkpoint_needs_no_file():
-    from fairseq_attn_plugin.patches.trained_models import as_written
-
-    config = OmegaConf.create({"_name": "lstm_soft", "lexicon": "/no/such/file", "lexicon_epsilon": 0.01})
-    assert as_written(config).lexicon is None and as_written(config).lexicon_epsilon == 0.01
 
 
 def words_right(output):
