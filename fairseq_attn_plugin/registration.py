@@ -35,7 +35,7 @@ def register_with_fairseq() -> None:
     elif find_spec("fairseq") is not None:
         sys.meta_path.insert(0, _Waiting())
     elif find_spec("torch") is not None:
-        import_module(PACKAGE + ".attention.entry_points").load_entry_points()
+        import_module(PACKAGE + ".attention.registry").load_entry_points()
 
 
 def _register() -> None:
@@ -44,7 +44,7 @@ def _register() -> None:
     for part in REGISTERED:
         import_module(f"{PACKAGE}.{part}")
     # last, so that a mechanism of an installed package finds everything
-    import_module(PACKAGE + ".attention.entry_points").load_entry_points()
+    import_module(PACKAGE + ".attention.registry").load_entry_points()
 
 
 class _Waiting(MetaPathFinder):

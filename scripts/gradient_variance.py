@@ -36,7 +36,7 @@ from tqdm import tqdm
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing, series_of
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings
-from fairseq_attn_plugin.criterions.objectives.top_k import TopKConfig
+from fairseq_attn_plugin.criterions.objectives.support import TopKConfig
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.latent.alignment_posterior import build_posterior_normalizer
 

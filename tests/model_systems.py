@@ -46,3 +46,30 @@ def make(attention, feeding="output", dtype=torch.float64, **options):
 
 def targets(batch=4, steps=5):
     return pad_batch([steps] * batch, "right", symbols=15, seed=1)
+
+
+ORDERS = [[1, 0, 0, 5, 4, 3, 6, 6, 6, 11, 9, 10], [8, 7, 6, 2, 1, 0], [0, 2, 1, 3, 3, 4], [3, 4, 5]]
+
+
+def assert_steps_equal_the_whole(model, source, weights=True):
+    """As fairseq's generator does it with four sentences and beam 3: expands to the beam, makes a step, permutes
+    hypotheses, makes a step, drops sentences, makes a step. Every step is that of the whole prefix.
+
+    Returns the encoder's result and the progress at the end.
+    """
+    rows = torch.arange(4).repeat_interleave(3)
+    prefixes = pad_batch([len(ORDERS) + 1] * len(rows), "right", symbols=15, seed=3)
+    encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(source), rows), {}
+    assert len(encoder_out["encodings"]) == 4
+    for t, order in enumerate([list(range(12)), *ORDERS], 1):
+        order = torch.tensor(order)
+        model.decoder.reorder_incremental_state(state, order)
+        encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+        prefixes, rows = prefixes[order].clone(), rows[order]
+        found, extra = model.decoder(prefixes[:, :t], encoder_out, state)
+        whole, own = model(source[rows], source[rows].ne(1).sum(1), prefixes[:, :t])
+        torch.testing.assert_close(found[:, 0], whole[:, -1])
+        if weights:
+            torch.testing.assert_close(extra["attn"][0][:, 0], own["attn"][0][:, -1])
+    assert len(encoder_out["encodings"]) == 1
+    return encoder_out, model.decoder.get_incremental_state(state, "progress")

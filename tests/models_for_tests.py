@@ -60,6 +60,15 @@ def build(arch, task=None, **options):
     return models.build_model(config, task)
 
 
+def save_checkpoint(path, model, arch="lstm_soft"):
+    """What ``take_parameters`` needs of a file that fairseq-train writes."""
+    history = [{"criterion_name": "x", "num_updates": 1, "lr_scheduler_state": {}}]
+    extra = {"optimizer_history": history, "last_optimizer_state": None}
+    extra["extra_state"] = {"train_iterator": {"epoch": 1}}
+    torch.save({"args": None, "cfg": {"model": {"_name": arch}}, "model": model.state_dict(), **extra}, path)
+    return str(path)
+
+
 def pad_batch(lengths, side="left", width=None, symbols=20, seed=0, pad=1, eos=2):
     """Random sentences of the given lengths (eos included), ``[B, N]``."""
     generator = torch.Generator().manual_seed(seed)

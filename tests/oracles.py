@@ -197,7 +197,7 @@ def centre(module, size, step):
 
 
 def gaussian(module, size, step):
-    """The module text of attention/positional/gaussian.py, position by position; the window is log2's or a number's."""
+    """The module text of attention/positional/gaussian_weights.py, position by position; log2 or a number as rule."""
     where, middle = centre(module, size, step)
     rule, p = module.config.rule or "log2", size - 1
     k = (int(math.log2(p)) if p else 0) if rule == "log2" else min(p, 1) * int(rule)
@@ -225,7 +225,7 @@ def lexicon_bias(lexicon, weights, tokens, epsilon, vocabulary):
 
 
 def bias(kind, biases, j, step, history, size):
-    """What one bias adds to the score of position j (the module text of attention/biases)."""
+    """What one bias adds to the score of position j (the module text of attention/biases.py)."""
     own = getattr(biases, kind)
 
     def neighbours(weights):
@@ -300,7 +300,7 @@ def word_log_probs(alignments, row, step, position):
     logits = alignments.weight @ features
     if alignments.bias is not None:
         logits = logits + alignments.bias
-    return logits - torch.log(torch.exp(logits).sum())
+    return logits - logits.logsumexp(0)
 
 
 def alignment_nll(alignments, weights, mixture, smoothing=0.0):
@@ -321,7 +321,7 @@ def alignment_nll(alignments, weights, mixture, smoothing=0.0):
             if alignments.pad_mask is not None:
                 scores, own = (x[~alignments.pad_mask[row]] for x in (scores, own))
             if mixture:
-                total = total - torch.log((torch.exp(own) * torch.exp(scores)).sum())
+                total = total - (own + scores).logsumexp(0)
             else:
                 total = total - (own * scores).sum()
     return total

@@ -14,7 +14,7 @@ from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.attention import build_attention
-from fairseq_attn_plugin.criterions.alignment_terms import alignment_terms
+from fairseq_attn_plugin.criterions.guided_alignment import alignment_terms
 from fairseq_attn_plugin.toy_corpus.generation import SentencePair, generate
 
 from .common import BLUE, CORNERS, GREY, ORANGE, style

@@ -2,16 +2,15 @@
 
 Every file of this package is imported, and a mechanism registers itself with :func:`register_attention`, a score, a
 normaliser or a bias with the function of its kind. What is outside the package does the same, from a ``--user-dir`` or
-from an installed package (:mod:`fairseq_attn_plugin.attention.entry_points`).
+from an installed package (:mod:`fairseq_attn_plugin.attention.registry`).
 """
 
 from __future__ import annotations
 
-from .base import Attention, AttentionConfig, AttentionOutput, Penalty
-from .biases import BIASES, Bias, BiasConfig, BiasMemory, parse_biases, register_bias
+from .base import Attention, AttentionConfig, AttentionOutput, Penalty, index_rows, map_tensors, word_positions
+from .biases import BIASES, Bias, parse_biases, register_bias
 from .normalizers import NORMALIZERS, Normalizer, over_words, register_normalizer
 from .part_registry import Option, PartConfig, import_all, options_of
-from .positions import word_positions
 from .registry import (
     PARTS,
     attention_class,
@@ -24,9 +23,8 @@ from .registry import (
     register_attention,
 )
 from .scored import ScoredAttention
-from .scores import SCORES, Score, ScoreConfig, register_score
+from .scores import SCORES, Score, register_score
 from .statistics import attention_statistics
-from .tensors import index_rows, map_tensors
 
 __all__ = [
     "BIASES",
@@ -37,14 +35,11 @@ __all__ = [
     "AttentionConfig",
     "AttentionOutput",
     "Bias",
-    "BiasConfig",
-    "BiasMemory",
     "Normalizer",
     "Option",
     "PartConfig",
     "Penalty",
     "Score",
-    "ScoreConfig",
     "ScoredAttention",
     "attention_class",
     "attention_statistics",

@@ -23,15 +23,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Dict, FrozenSet, Mapping, NamedTuple, Optional, Type
+from typing import Any, Callable, ClassVar, Dict, FrozenSet, Mapping, NamedTuple, Optional, Tuple, Type, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import OptionError
-from ..options import option
+from ..options import flag, option
 from .normalizers import log_of_weights, log_softmax
 
-__all__ = ["TAKES", "Attention", "AttentionConfig", "AttentionOutput", "Penalty"]
+__all__ = [
+    "TAKES",
+    "Attention",
+    "AttentionConfig",
+    "AttentionOutput",
+    "Penalty",
+    "index_rows",
+    "map_tensors",
+    "word_positions",
+]
 
 # What Attention.takes may name.
 TAKES = frozenset({"bias", "documents", "max_normalize", "normalizer", "words"})
@@ -120,22 +130,18 @@ class Attention(nn.Module):
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
         super().__init__()
         self.query_dim, self.memory_dim, self.config = query_dim, memory_dim, config
-        if config.bias and "bias" not in self.takes:
-            raise OptionError(
-                f"--attention-bias {config.bias}: {self.name} attention has no scores to add a bias to; "
-                "leave it out, or choose another --attention"
-            )
-        if config.normalizer != "softmax" and "normalizer" not in self.takes:
-            raise OptionError(
-                f"--attention-normalizer {config.normalizer}: {self.name} attention defines how scores become "
-                "weights; leave it out, or choose another --attention"
-            )
-        if config.max_normalize:
-            if "max_normalize" not in self.takes:
+        normalizer = "" if config.normalizer == "softmax" else config.normalizer
+        for name, given, value, why in (
+            ("bias", config.bias, f" {config.bias}", "has no scores to add a bias to"),
+            ("normalizer", normalizer, f" {normalizer}", "defines how scores become weights"),
+            ("max_normalize", config.max_normalize, "", "cannot divide its weights by their maximum"),
+        ):
+            if given and name not in self.takes:
                 raise OptionError(
-                    f"--attention-max-normalize: {self.name} attention cannot divide its weights by their maximum; "
-                    "leave it out, or choose another --attention"
+                    f"{flag('attention_' + name)}{value}: {self.name} attention {why}; leave it out, or choose "
+                    "another --attention"
                 )
+        if config.max_normalize:
             self.normalized = self.scores_are_logits = False
 
     @property
@@ -239,3 +245,35 @@ class Attention(nn.Module):
         """
         mask = None if pad_mask is None else pad_mask.unsqueeze(1)
         return log_softmax(scores, mask) if self.scores_are_logits else log_of_weights(weights, mask)
+
+
+Tensors = TypeVar("Tensors")  # of a memory or state: None, a tensor, NamedTuples, tuples, lists or dictionaries
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], tensors: Tensors) -> Tensors:
+    """Applies ``function`` to every tensor of a memory or state."""
+    if tensors is None:
+        return tensors
+    if isinstance(tensors, Tensor):
+        return function(tensors)  # type: ignore[return-value]
+    if isinstance(tensors, dict):
+        return {name: map_tensors(function, part) for name, part in tensors.items()}  # type: ignore[return-value]
+    parts = [map_tensors(function, part) for part in tensors]  # type: ignore[attr-defined]
+    return type(tensors)(*parts) if hasattr(tensors, "_fields") else type(tensors)(parts)  # type: ignore
+
+
+def index_rows(tensors: Tensors, index: Tensor) -> Tensors:
+    """Selects rows (dimension 0) of every tensor of a memory or state. Beam search reorders with it."""
+    return map_tensors(lambda tensor: tensor.index_select(0, index), tensors)
+
+
+def word_positions(encodings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Tensor]:
+    """Each word's number in its sentence from 0, ``[B, N]`` (meaningless on padding), and the lengths ``[B, 1]``, in
+    float32 or better: half precision cannot count far."""
+    batch, size, _ = encodings.shape
+    dtype = torch.promote_types(encodings.dtype, torch.float32)
+    if pad_mask is None:
+        words = torch.arange(size, dtype=dtype, device=encodings.device).expand(batch, size)
+        return words, words.new_full((batch, 1), float(size))
+    real = (~pad_mask).to(dtype)
+    return (real.cumsum(1) - 1).clamp(min=0), real.sum(1, keepdim=True)

@@ -31,6 +31,7 @@ from ..options import option
 from .base import AttentionConfig, AttentionOutput
 from .biases import BiasMemory, BiasState
 from .normalizers import in_full
+from .part_registry import need
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import projection
@@ -78,12 +79,8 @@ class ConstrainedAttention(ScoredAttention):
     def __init__(self, query_dim: int, memory_dim: int, config: ConstrainedConfig):
         super().__init__(query_dim, memory_dim, config)
         self.recurrent = True
-        for name, value, right, what in (
-            ("fertility", config.fertility, 0 < config.fertility < math.inf, "above 0"),
-            ("exhaustion", config.exhaustion, 0 <= config.exhaustion < math.inf, "0 or more"),
-        ):
-            if not right:
-                raise OptionError(f"--constrained-{name} {value}: must be {what}")
+        need(0 < config.fertility < math.inf, config, "fertility", "above 0")
+        need(0 <= config.exhaustion < math.inf, config, "exhaustion", "0 or more")
         if (config.alignments is None) != (config.source is None):
             given, other = ("alignments", "source") if config.source is None else ("source", "alignments")
             raise OptionError(
@@ -132,9 +129,6 @@ class ConstrainedAttention(ScoredAttention):
             fertility = fertility * torch.sigmoid(in_full(self.predicted(encodings).squeeze(-1)))
         fertility = fertility.masked_fill(~real, 0.0)
         return ConstrainedMemory(share(encodings), share(self.score.precompute(encodings)), pad_mask, fertility, sink)
-
-    def _score(self, query: Tensor, memory: ConstrainedMemory) -> Tensor:
-        return self.score(query, memory.keys)
 
     def initial_state(self, memory: ConstrainedMemory) -> ConstrainedState:  # type: ignore[override]
         return ConstrainedState(torch.zeros_like(memory.fertility).unsqueeze(1), super().initial_state(memory))

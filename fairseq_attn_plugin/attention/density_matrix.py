@@ -47,12 +47,19 @@ from ..ops.pairs.pair_pooling import pooled_basis, pooled_tanh
 from ..options import option
 from .base import AttentionConfig, Penalty
 from .biases import BiasMemory
-from .pairs import absent_pairs, centred, pair_statistics
+from .part_registry import need
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import GeneralScore, projection
 
-__all__ = ["ADMConfig", "ADMMemory", "AdditiveDensityMatrix", "MultiplicativeDensityMatrix"]
+__all__ = [
+    "ADMConfig",
+    "ADMMemory",
+    "AdditiveDensityMatrix",
+    "MultiplicativeDensityMatrix",
+    "centred",
+    "pair_statistics",
+]
 
 
 @dataclass
@@ -96,14 +103,8 @@ class DensityMatrixAttention(ScoredAttention):
             value = getattr(config, name)
             if value not in known:
                 raise OptionError(f"--adm-{name} {value}: unknown {name}; choose from {', '.join(known)}")
-        if not 1 <= config.nodes <= 64:
-            raise OptionError(
-                f"--adm-nodes {config.nodes}: must lie between 1 and 64; 12 is exact to float32's rounding"
-            )
-        if config.chunk_size < 0:
-            raise OptionError(
-                f"--adm-chunk-size {config.chunk_size}: must be 0 (chosen by the cache) or a number of positions"
-            )
+        need(1 <= config.nodes <= 64, config, "nodes", "between 1 and 64; 12 is exact to float32's rounding")
+        need(config.chunk_size >= 0, config, "chunk_size", "0 (chosen by the cache) or a number of positions")
 
     def _matrix(self) -> nn.Linear:
         """W, which `general` shares."""
@@ -136,6 +137,58 @@ class DensityMatrixAttention(ScoredAttention):
             for name, value in pair_statistics(paired, memory.pad_mask).items():
                 found[f"pair_{name}_statistic"] = Penalty(value * steps, 0.0)
         return found
+
+
+def absent_pairs(x: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
+    """Pairs (j, k) that do not count, ``[B or 1, 1, N, N]``: j = k, and j or k on padding.
+
+    Args:
+        x: ``[B, N, D]``, for the number of positions and the device
+        pad_mask: ``[B, N]``, True on padding
+    """
+    absent = torch.eye(x.size(1), dtype=torch.bool, device=x.device)[None, None]
+    if pad_mask is not None:
+        absent = absent | pad_mask[:, None, :, None] | pad_mask[:, None, None, :]
+    return absent
+
+
+def centred(x: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
+    """x_j - mean_i x_i, the mean over the real positions of each sentence, in float32 at least; zero on padding.
+
+    Args:
+        x: ``[B, N, D]``
+        pad_mask: ``[B, N]``, True on padding
+    """
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    if pad_mask is None:
+        return (wide - wide.mean(1, keepdim=True)).to(x.dtype)
+    padding = pad_mask.unsqueeze(-1)
+    count = (~padding).sum(1, keepdim=True).clamp(min=1)
+    mean = wide.masked_fill(padding, 0.0).sum(1, keepdim=True) / count
+    return (wide - mean).masked_fill(padding, 0.0).to(x.dtype)
+
+
+@torch.no_grad()
+def pair_statistics(x: Tensor, pad_mask: Optional[Tensor] = None) -> Dict[str, Tensor]:
+    """How far the pairs L_jk = tanh(x_j + x_k) of a batch are from saturation.
+
+    Args:
+        x: ``[B, N, D]``, the vectors that form the pairs
+        pad_mask: ``[B, N]``, True on padding
+
+    Returns:
+        - ``slope``: the mean of 1 - L_jk^2 over dimensions and pairs of neighbouring words, k = j + 1; 1 without pairs
+        - ``offset``: the root mean square over dimensions of the mean vector of all words
+        - ``size``: the root mean square of x over words and dimensions
+    """
+    real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if pad_mask is None else ~pad_mask
+    words, neighbours = x[real].float(), real[:, 1:] & real[:, :-1]
+    pairs = torch.tanh((x[:, 1:] + x[:, :-1])[neighbours].float())
+    return {
+        "slope": 1 - pairs.square().mean() if len(pairs) else words.new_ones(()),
+        "offset": words.mean(0).square().mean().sqrt(),
+        "size": words.square().mean().sqrt(),
+    }
 
 
 def all_pairs(x: Tensor) -> Tensor:

@@ -16,13 +16,12 @@ from typing import ClassVar, NamedTuple, Optional
 import torch
 from torch import Tensor, nn
 
-from ..errors import OptionError
 from ..ops.deferred import share
 from ..options import option
-from .base import AttentionConfig
+from .base import AttentionConfig, word_positions
 from .biases import BiasMemory
 from .normalizers import in_full
-from .positions import word_positions
+from .part_registry import need
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import projection
@@ -55,15 +54,11 @@ class LocalAttention(ScoredAttention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: LocalConfig):
         super().__init__(query_dim, memory_dim, config)
-        if config.window < 1:
-            raise OptionError(f"--local-window {config.window}: must be at least 1 position on either side")
+        need(config.window >= 1, config, "window", "at least 1 position on either side")
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> LocalMemory:
         words, length = word_positions(encodings, pad_mask)
         return LocalMemory(share(encodings), share(self.score.precompute(encodings)), pad_mask, words, length)
-
-    def _score(self, query: Tensor, memory: LocalMemory) -> Tensor:
-        return self.score(query, memory.keys)
 
     def _centre(self, query: Tensor, memory: LocalMemory, positions: Optional[Tensor]) -> Tensor:
         """p_t ``[B, T]`` of every query, in float32 or better."""

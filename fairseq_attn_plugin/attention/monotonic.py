@@ -24,13 +24,13 @@ from typing import ClassVar, NamedTuple, Optional
 import torch
 from torch import Tensor, nn
 
-from ..errors import OptionError
 from ..ops.deferred import matmul, share
 from ..ops.monotonic import chunk_weights, monotonic_step
 from ..options import option
 from .base import Attention, AttentionConfig, AttentionOutput
 from .biases import BiasMemory, BiasState
 from .normalizers import in_full
+from .part_registry import need
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import build_score
@@ -82,10 +82,8 @@ class MonotonicAttention(ScoredAttention):
     def __init__(self, query_dim: int, memory_dim: int, config: MonotonicConfig):
         super().__init__(query_dim, memory_dim, config)
         self.recurrent, self.normalized = True, not config.lossy
-        if not math.isfinite(config.offset):
-            raise OptionError(f"--monotonic-offset {config.offset}: must be a number")
-        if not (0 <= config.noise < math.inf):
-            raise OptionError(f"--monotonic-noise {config.noise}: must be 0 or more")
+        need(math.isfinite(config.offset), config, "offset", "a number")
+        need(0 <= config.noise < math.inf, config, "noise", "0 or more")
         self.offset = nn.Parameter(torch.tensor(float(config.offset)))
         self.noise = config.noise
 
@@ -152,8 +150,7 @@ class MochaAttention(MonotonicAttention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: MochaConfig):
         super().__init__(query_dim, memory_dim, config)
-        if config.chunk < 1:
-            raise OptionError(f"--monotonic-chunk {config.chunk}: must be at least 1 word")
+        need(config.chunk >= 1, config, "chunk", "at least 1 word")
         self.chunk_score = build_score(config.score or self.default_score, query_dim, memory_dim, **config.of_parts)
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> MonotonicMemory:

@@ -18,7 +18,17 @@ from torch import nn
 from ..errors import OptionError
 from ..options import flag
 
-__all__ = ["Option", "Part", "PartConfig", "Parts", "check_options", "explain_unknown", "import_all", "options_of"]
+__all__ = [
+    "Option",
+    "Part",
+    "PartConfig",
+    "Parts",
+    "check_options",
+    "explain_unknown",
+    "import_all",
+    "need",
+    "options_of",
+]
 
 
 @dataclass(frozen=True)
@@ -67,16 +77,16 @@ _CONFIGS: List[Any] = []
 
 
 class Parts(Generic[AnyPart]):
-    """The registry of one kind of parts.
+    """The registry of one kind of parts, or of mechanisms.
 
     Args:
-        option: the field of ``AttentionConfig`` that chooses among them
+        option: the option that chooses among them, ``attention_score``
         kind: what they are called in messages
     """
 
     def __init__(self, option: str, kind: str):
-        self.option, self.kind = flag("attention_" + option), kind
-        self._found: Dict[str, Type[AnyPart]] = {}
+        self.option, self.kind = flag(option), kind
+        self.found: Dict[str, Type[AnyPart]] = {}
 
     def register(self, name: str) -> Callable[[Type[AnyPart]], Type[AnyPart]]:
         """Class decorator.
@@ -87,21 +97,21 @@ class Parts(Generic[AnyPart]):
         """
 
         def decorate(cls: Type[AnyPart]) -> Type[AnyPart]:
-            if name in self._found:
-                raise ValueError(f"the {self.kind} {name!r} is registered already, by {self._found[name].__name__}")
+            if name in self.found:
+                raise ValueError(f"the {self.kind} {name!r} is registered already, by {self.found[name].__name__}")
             if not re.fullmatch(r"[A-Za-z][\w-]*", name) or hasattr(nn.Module, name):
                 raise ValueError(f"{name!r} is no name for a {self.kind}; letters, digits, _ and - are")
             check_options(f"the {self.kind} {name!r}", cls.Config)
             cls.name = name
-            self._found[name] = cls
-            announce(cls.Config, lambda: self._found.pop(name))
+            self.found[name] = cls
+            announce(cls.Config, lambda: self.found.pop(name))
             return cls
 
         return decorate
 
     def names(self) -> List[str]:
         """The registered parts, sorted."""
-        return sorted(self._found)
+        return sorted(self.found)
 
     def find(self, name: str, given: str = "") -> Type[AnyPart]:
         """The class registered as ``name``; ``given`` is the value of the option, if that holds more than the name.
@@ -109,19 +119,19 @@ class Parts(Generic[AnyPart]):
         Raises:
             OptionError: an unknown name
         """
-        if name not in self._found:
+        if name not in self.found:
             wrong = f"{self.option} {given or name}: " + (f"{name!r} is unknown" if given else f"unknown {self.kind}")
             listed = ", ".join(self.names()) + (", separated by commas" if given else "")
             raise OptionError(f"{wrong}; {choices(listed)}")
-        return self._found[name]
+        return self.found[name]
 
     def having(self, option: str) -> List[str]:
         """The parts that have an option."""
-        return [name for name in self.names() if option in options_of(self._found[name].Config)]
+        return [name for name in self.names() if option in options_of(self.found[name].Config)]
 
     def options(self) -> Dict[str, Option]:
         """The options of all parts by full name."""
-        return {name: own for cls in self._found.values() for name, own in options_of(cls.Config).items()}
+        return {name: own for cls in self.found.values() for name, own in options_of(cls.Config).items()}
 
     def configure(self, name: str, values: Mapping[str, Any]) -> Any:
         """The configuration of a part from values by full name; those that are missing have their defaults."""
@@ -146,6 +156,13 @@ def _options_of(config: Any) -> Dict[str, Option]:
         name = f"{owner.prefix}_{item.name}".lstrip("_")
         result[name] = Option(name, types[item.name], owner.__dataclass_fields__[item.name])
     return result
+
+
+def need(right: bool, config: Any, field: str, what: str) -> None:
+    """Raises OptionError, ``--PREFIX-FIELD VALUE: must be WHAT``, unless ``right``."""
+    if not right:
+        (name,) = (full for full, own in options_of(type(config)).items() if own.field.name == field)
+        raise OptionError(f"{flag(name)} {getattr(config, field)}: must be {what}")
 
 
 def check_options(who: str, config: Any) -> None:

@@ -5,18 +5,31 @@ installed package. Its options are its own, and those of the scores, normalisers
 (:mod:`fairseq_attn_plugin.attention.part_registry`). Whoever offers the options of all mechanisms
 (:mod:`fairseq_attn_plugin.models.configuration`) follows the registry with :func:`follow`, so that it also sees what
 registers later.
+
+An installed package offers mechanisms, scores, normalisers, biases and objectives by an entry point of the group
+``fairseq_attn_plugin`` whose value is the module that registers them:
+
+    [project.entry-points.fairseq_attn_plugin]
+    distance = "distance_attention"
+
+The modules are imported when this package registers itself, thus with fairseq and no earlier: a command that only reads
+records imports none of them. An installed package is trusted, as all that is installed; ``--user-dir`` is for code that
+is not.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple, Type
+import logging
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Callable, Dict, Iterable, List, Tuple, Type
 
 from ..errors import OptionError
 from ..options import flag
 from .base import TAKES, Attention
 from .biases import BIASES, parse_biases
 from .normalizers import NORMALIZERS
-from .part_registry import FOLLOWERS, Option, Parts, announce, check_options, choices, options_of
+from .part_registry import FOLLOWERS, Option, Parts, explain_unknown, options_of
 from .scores import SCORES
 
 __all__ = [
@@ -26,6 +39,7 @@ __all__ = [
     "chosen_parts",
     "follow",
     "idle_options",
+    "load_entry_points",
     "names",
     "options",
     "options_taken",
@@ -33,7 +47,9 @@ __all__ = [
     "register_attention",
 ]
 
-_MECHANISMS: Dict[str, Type[Attention]] = {}
+logger = logging.getLogger(__name__)
+
+MECHANISMS: Parts[Any] = Parts("attention", "attention")
 # The kinds of parts, by the entry of Attention.takes of mechanisms that can have them.
 PARTS: Tuple[Tuple[str, Parts[Any]], ...] = (("bias", SCORES), ("normalizer", NORMALIZERS), ("bias", BIASES))
 
@@ -47,16 +63,10 @@ def register_attention(name: str) -> Callable[[Type[Attention]], Type[Attention]
     """
 
     def register(cls: Type[Attention]) -> Type[Attention]:
-        if name in _MECHANISMS:
-            raise ValueError(f"the attention {name!r} is registered already, by {_MECHANISMS[name].__name__}")
         unknown = sorted(cls.takes - TAKES)
         if unknown:
             raise ValueError(f"the attention {name!r} takes {unknown[0]!r}; choose from {', '.join(sorted(TAKES))}")
-        check_options(f"the attention {name!r}", cls.Config)
-        cls.name = name
-        _MECHANISMS[name] = cls
-        announce(cls.Config, lambda: _MECHANISMS.pop(name))
-        return cls
+        return MECHANISMS.register(name)(cls)
 
     return register
 
@@ -84,7 +94,7 @@ def options_taken(mechanism: Type[Attention]) -> Dict[str, Option]:
 
 def options() -> Dict[str, Option]:
     """The options of all mechanisms and parts by full name."""
-    found = {name: own for cls in _MECHANISMS.values() for name, own in options_of(cls.Config).items()}
+    found = MECHANISMS.options()
     for _, parts in PARTS:
         found.update(parts.options())
     return found
@@ -92,7 +102,7 @@ def options() -> Dict[str, Option]:
 
 def names() -> List[str]:
     """The registered mechanisms, sorted."""
-    return sorted(_MECHANISMS)
+    return MECHANISMS.names()
 
 
 def attention_class(name: str) -> Type[Attention]:
@@ -101,9 +111,7 @@ def attention_class(name: str) -> Type[Attention]:
     Raises:
         OptionError: an unknown name
     """
-    if name not in _MECHANISMS:
-        raise OptionError(f"--attention {name}: unknown attention; {choices(', '.join(names()))}")
-    return _MECHANISMS[name]
+    return MECHANISMS.find(name)
 
 
 def chosen_parts(mechanism: Type[Attention], values: Any) -> Dict[str, List[str]]:
@@ -183,3 +191,30 @@ def _check_flags(cls: Type[Attention], config: Any) -> None:
                 f"{flag(name)}: is for the {parts.kind} {' or '.join(parts.having(name))}, and this attention has "
                 f"{parts.option} {','.join(chosen[parts.option]) or 'none'}; leave one of the two out"
             )
+
+
+GROUP = "fairseq_attn_plugin"
+EARLIER = "fairseq_attn_plugin.attention"  # the group's first name
+
+
+def _found() -> Iterable[EntryPoint]:
+    every = entry_points()
+    found = [entry for group in (GROUP, EARLIER) for entry in every.select(group=group)]
+    return {(entry.name, entry.value): entry for entry in found}.values()
+
+
+def load_entry_points() -> None:
+    """Imports the modules of all entry points of the group.
+
+    A module that cannot be imported costs a warning of one line, and the message about an unknown ``--attention``
+    repeats it, as that about any unknown part: a broken package must not stop a training that does not need it.
+    """
+    for entry in _found():
+        try:
+            # Not entry.load(): the package may be the one that is being imported and that has imported us.
+            import_module(entry.value.partition(":")[0].strip())
+        except (Exception, SystemExit) as error:
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            line = f"the entry point {entry.name} = {entry.value} ({entry.group}) cannot be loaded: {text}"
+            logger.warning(line)
+            explain_unknown(line)

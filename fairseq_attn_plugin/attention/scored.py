@@ -26,8 +26,8 @@ class ScoredAttention(Attention):
     With ``--attention-max-normalize`` a = weigh(scores) / max_j weigh(scores)_j. Biases that depend on earlier steps
     read the weights that were used, a.
 
-    The memory of a derived class is a NamedTuple with at least the fields ``encodings``, ``pad_mask`` and ``bias``
-    (default None).
+    The memory of a derived class is a NamedTuple with at least the fields ``encodings``, ``keys`` (unless it defines
+    ``_score``), ``pad_mask`` and ``bias`` (default None).
     """
 
     takes = frozenset({"bias", "max_normalize", "normalizer"})
@@ -48,8 +48,8 @@ class ScoredAttention(Attention):
         raise NotImplementedError
 
     def _score(self, query: Tensor, memory: Any) -> Tensor:
-        """Scores ``[B, T, N]`` of queries ``[B, T, Ds]``; meaningless on padding."""
-        raise NotImplementedError
+        """Scores ``[B, T, N]`` of queries ``[B, T, Ds]``, by default with ``memory.keys``; meaningless on padding."""
+        return self.score(query, memory.keys)
 
     def _weigh(self, scores: Tensor, query: Tensor, memory: Any, positions: Optional[Tensor]) -> Tensor:
         """Weights ``[B, T, N]``, zero on padding, of scores to which the biases are added."""

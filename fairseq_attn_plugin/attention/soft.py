@@ -31,6 +31,3 @@ class SoftAttention(ScoredAttention):
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> SoftMemory:
         return SoftMemory(share(encodings), share(self.score.precompute(encodings)), pad_mask)
-
-    def _score(self, query: Tensor, memory: SoftMemory) -> Tensor:
-        return self.score(query, memory.keys)

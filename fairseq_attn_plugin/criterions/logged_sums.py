@@ -1,4 +1,5 @@
-"""Turns the sums of batches into fairseq's metrics, for one worker or many.
+"""What criterions have in common: sums of batches become fairseq's metrics, for one worker or many, and a criterion
+knows the number of updates, which fairseq passes only to the task.
 
 fairseq's metrics (``loss``, ``nll_loss``) are in bits, and ``ppl`` is 2 to the power of ``nll_loss``. The metrics of
 the papers (``bound``, ``reconstruction``, ``kl``, the entropies) are in nats per word.
@@ -6,13 +7,14 @@ the papers (``bound``, ``reconstruction``, ``kl``, the entropies) are in nats pe
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 from fairseq import utils
 from fairseq.logging import metrics
 
-__all__ = ["PERPLEXITIES", "log_sums", "perplexity", "total"]
+__all__ = ["PERPLEXITIES", "Updates", "call_before", "log_sums", "perplexity", "total"]
 
 # sums of negative log-likelihoods in nats, and the perplexity of each
 PERPLEXITIES = {
@@ -63,3 +65,36 @@ def perplexity(name: str, base: float = 2.0) -> Any:
             return float("inf")
 
     return value
+
+
+def call_before(task: Any, method: str, action: Callable[..., None]) -> None:
+    """Wraps ``method`` of this task, so that every call first calls ``action`` with the same arguments."""
+    original = getattr(task, method, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        action(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    setattr(task, method, both)
+
+
+class Updates:
+    """The trainer's number of updates, from ``task.train_step(..., update_num)``.
+
+    A resumed training continues it, and all batches of one update (``--update-freq``) see the same number.
+
+    Attributes:
+        number: number of updates so far; 0 before training
+    """
+
+    def __init__(self, task: Any):
+        self.number = 0
+        call_before(task, "train_step", self._listen)
+
+    def _listen(
+        self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, *args: Any, **kwargs: Any
+    ) -> None:
+        self.number = update_num

@@ -67,6 +67,7 @@ def check_objective(name: str, **options: Any) -> None:
     reached = all(bool(grads[key].abs().sum() > 0) for key in ("memory", "query", "weight"))
     require(reached, rule("encodings, states and vocabulary projection must have a gradient"))
     for row, (n, t) in enumerate(zip(SOURCES, TARGETS)):
+        equal(grads["memory"][row].abs().sum(), grads["memory"][row, -n:].abs().sum(), rule("padding is not a word"))
         for key in ("prior_scores", "posterior_scores"):
             inside = grads[key][row, :t, max(SOURCES) - n :].abs().sum()
             equal(grads[key][row].abs().sum(), inside, rule(f"padding must have no gradient ({key})"))

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from attention_cases import attend, batch_of, draw_queries, make
 from fairseq.data import Dictionary
 
 from fairseq_attn_plugin.attention import build_attention
@@ -11,15 +10,6 @@ from fairseq_attn_plugin.errors import OptionError
 import oracles
 
 NAME = "constrained-sparsemax"
-
-
-def test_no_word_but_the_last_gets_more_than_its_fertility():
-    encodings, pad_mask, _ = batch_of()
-    _, weights = attend(make(NAME, {"fertility": 0.6}), draw_queries(9), encodings, pad_mask)
-    total = weights.sum(1)
-    assert (total[:, :-1] <= 0.6 + 1e-12).all() and (total[0, :-1] > 0.6 - 1e-12).any()
-    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
-    assert total[0, -1] > 9 - 5 * 0.6 - 1e-9  # all that nobody else may have
 
 
 @pytest.mark.parametrize(("fertility", "c"), [(0.6, 0.5), (0.3, 2.0), (0.6, 0.0), (3.0, 0.2)])
@@ -47,8 +37,9 @@ def dictionary():
 
 
 def read(folder, dictionary, links, text, **options):
-    (folder / "links").write_text(links)
-    (folder / "text").write_text(text)
+    for name, content in (("links", links), ("text", text)):
+        if content is not None:
+            (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     options = {"alignments": str(folder / "links"), "source": str(folder / "text"), **options}
     attention = build_attention(NAME, query_dim=4, memory_dim=4, **options)
     attention.read_files(dictionary, dictionary)
@@ -70,6 +61,8 @@ def test_fertilities_of_alignments(dictionary, tmp_path):
 @pytest.mark.parametrize(
     ("links", "text", "message"),
     [
+        (None, "das\n", "--constrained-alignments .*links: cannot be read: No such file"),
+        ("0-0\n", b"M\xfcller\n", "--constrained-source .*text: is not UTF-8"),
         ("0-0\n", "das\nhaus\n", "line 2: --constrained-alignments has only 1 lines"),
         ("0-0\n0-0\n", "das\n", "line 2: --constrained-source has only 1 lines"),
         ("0-0 1-0\n", "das\n", "line 1: '1-0' is no link of a sentence of 1 words; must be i-j, counted from 0"),
@@ -79,14 +72,6 @@ def test_fertilities_of_alignments(dictionary, tmp_path):
 def test_files_that_do_not_fit_are_one_line(links, text, message, dictionary, tmp_path):
     with pytest.raises(OptionError, match=message):
         read(tmp_path, dictionary, links, text)
-
-
-def test_missing_files_and_bytes_that_are_no_text(dictionary, tmp_path):
-    with pytest.raises(OptionError, match="--constrained-source .*none: cannot be read: No such file"):
-        read(tmp_path, dictionary, "", "", source=str(tmp_path / "none"))
-    (tmp_path / "latin").write_bytes(b"M\xfcller\n")
-    with pytest.raises(OptionError, match="latin: is not UTF-8"):
-        read(tmp_path, dictionary, "0-0\n", "", source=str(tmp_path / "latin"))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import torch
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.attention import build_attention
-from fairseq_attn_plugin.attention.pairs import centred
+from fairseq_attn_plugin.attention.density_matrix import centred
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
 from fairseq_attn_plugin.options import earlier_values
 from fairseq_attn_plugin.patches.trained_models import as_written
@@ -65,26 +65,7 @@ def test_a_checkpoint_without_the_option_is_over_keys():
         "embed_init_range": 0.1,
         "output_layer": "tanh",
     }
-    for name in ("lstm_adm", "lstm_adm_aqt", "attn_lstm"):
-        assert as_written(OmegaConf.create({"_name": name, "attention": "mqt"})).adm_pairs == "keys"
-        chosen = OmegaConf.create({"_name": name, "adm_pairs": "encodings"})
-        assert as_written(chosen).adm_pairs == "encodings"
-
-
-@pytest.mark.parametrize("pairs", PAIRS)
-def test_without_pairs_the_scores_are_those_of_soft_attention_over_n(pairs):
-    """N is the number of words, without padding."""
-    module, soft = build("mqt", pairs=pairs), build_attention("soft", QUERY, MEMORY).double()
-    torch.nn.init.zeros_(module.pair_weight)
-    soft.score.load_state_dict(module.score.state_dict())
-    query, encodings = torch.randn(2, 4, QUERY).double(), torch.randn(2, 6, MEMORY).double()
-    mask = torch.tensor([[False] * 6, [True] * 2 + [False] * 4])
-    found = (attention.step(query, attention.precompute(encodings, mask)).scores for attention in (module, soft))
-    for one, other, n in zip(*found, (6, 4)):
-        one, other = one[:, -n:], other[:, -n:]
-        if pairs == "centred-keys":  # the mean over the sentence is missing, which no weight sees
-            one, other = (scores - scores.mean(-1, keepdim=True) for scores in (one, other))
-        torch.testing.assert_close(one, other / n)
+    assert as_written(OmegaConf.create({"_name": "lstm_adm", "attention": "mqt"})).adm_pairs == "keys"
 
 
 @pytest.mark.parametrize("name", ["mqt", "aqt"])

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import logging
 import math
 import re
 from pathlib import Path
@@ -10,10 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq import models
+from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from in_process import run_tool
-from models_for_tests import SIZES, build, dictionary, fake_task, pad_batch
+from model_systems import LENGTHS, assert_steps_equal_the_whole, targets
+from models_for_tests import SIZES, build, dictionary, fake_task, pad_batch, save_checkpoint
 from omegaconf import OmegaConf
+from training import SIZES as TRAINED
+from training import generate, train
 
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
@@ -21,25 +23,20 @@ from fairseq_attn_plugin.options import file_options
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 
 import oracles
-from cli import TINY, USER_DIR
 
 SOURCE, TARGET = dictionary(20), dictionary(15)  # of fake_task
-PAD, EOS = 1, 2
-LENGTHS = [3, 6, 1, 4]
+PAD = 1
 
 
 def attention(name="gaussian", dtype=torch.float64, **options):
     return build_attention(name, query_dim=3, memory_dim=4, **options).to(dtype)
 
 
-def attend(module, size, steps, dtype=torch.float64, **words):
+def attend(module, size, steps, dtype=torch.float64):
     """Weights, scores and contexts of one sentence of ``size`` positions, and its encodings."""
     encodings = torch.randn(1, size, 4, dtype=dtype, generator=torch.Generator().manual_seed(size))
-    tokens = {"source_tokens": words["source_tokens"]} if "source_tokens" in words else {}
-    memory = module.precompute(encodings, None, **tokens)
-    inputs = {"inputs": words["inputs"]} if "inputs" in words else {}
-    query = torch.zeros(1, steps, 3, dtype=dtype)
-    out = module.step(query, memory, None, torch.arange(steps).unsqueeze(0), **inputs)
+    query, positions = torch.zeros(1, steps, 3, dtype=dtype), torch.arange(steps).unsqueeze(0)
+    out = module.step(query, module.precompute(encodings), None, positions)
     return out.weights[0], out.scores[0], out.context[0], encodings[0]
 
 
@@ -88,33 +85,6 @@ def test_long_targets_stay_at_the_end(ratio, size):
     assert torch.equal(weights[-1], weights[-2])
 
 
-@pytest.mark.parametrize("size", [6, 150])  # the rows of the shorter one are kept for further sentences
-def test_contexts_looked_up_are_those_of_training(size):
-    for options in ({}, {"trained": True, "ratio": 1.3}, {"max_normalize": True}):
-        module = attention(sigma=0.777, **options)  # in no other test, so that rows are kept from inference mode
-        encodings = torch.randn(2, size, 4, dtype=torch.float64, requires_grad=True)
-        positions = torch.tensor([[0, 3, size + 2], [1, 1, 5]])
-        query = torch.zeros(2, 3, 3, dtype=torch.float64)
-        with torch.inference_mode():
-            memory = module.precompute(encodings)
-            found = module.step(query, memory, None, positions)
-        training = module.step(query, module.precompute(encodings), None, positions)
-        training.context.sum().backward()
-        assert memory.rows.size(-1) == 2 * size + 4, "no contexts were computed beforehand"
-        for one, other in zip(found[:3], training[:3]):
-            torch.testing.assert_close(one, other)
-
-
-def test_sentences_with_equal_rows_do_not_share_values():
-    """Rows are kept by everything that they depend on."""
-    rows = [
-        attend(attention(**options), 6, 6)[0]
-        for options in ({}, {"sigma": 2.0}, {"mean": 0.5}, {"ratio": 2.0}, {"rule": "1"}, {"max_normalize": True})
-    ]
-    assert not any(torch.allclose(a, b) for i, a in enumerate(rows) for b in rows[:i])
-    assert attend(attention(dtype=torch.float32), 6, 6, torch.float32)[0].dtype == torch.float32
-
-
 def test_numbers_keep_their_precision_in_a_half_precision_model():
     """In float16 a ratio of 1.003 would be a position off after 2,000 words."""
     module = attention(dtype=torch.float32, ratio=1.003, rule="1", sigma=0.3)
@@ -135,15 +105,6 @@ def test_extreme_values_stay_finite(options):
         torch.testing.assert_close(weights.float().sum(-1), torch.ones(8), rtol=0, atol=2e-3)
 
 
-def test_trained_values_get_gradients():
-    module = attention(trained=True, ratio=1.2, mean=0.1)
-    weights, _, _, _ = attend(module, 6, 5)
-    weights.square().sum().backward()
-    assert {name for name, _ in module.named_parameters()} == {"log_sigma", "mean", "log_ratio"}
-    assert all(parameter.grad != 0 for parameter in module.parameters())
-    assert not list(attention().parameters())
-
-
 def test_trained_and_fixed_values_are_restored_from_each_other():
     fixed = attention(rule="half", sigma=0.6, mean=-0.2, ratio=1.4)
     trained = attention(trained=True)
@@ -155,36 +116,45 @@ def test_trained_and_fixed_values_are_restored_from_each_other():
         torch.testing.assert_close(attend(module, 9, 12)[0].detach(), expected, rtol=1e-6, atol=1e-7)
 
 
-def test_max_normalized_weights_have_the_maximum_one():
-    weights, _, _, _ = attend(attention(max_normalize=True, ratio=1.5), 7, 9)
-    torch.testing.assert_close(weights.amax(-1), torch.ones(9, dtype=torch.float64))
-    plain, _, _, _ = attend(attention(ratio=1.5), 7, 9)
-    torch.testing.assert_close(weights / weights.sum(-1, keepdim=True), plain)
+@pytest.mark.parametrize("size", [6, 150])
+@pytest.mark.parametrize("options", [{}, {"trained": True, "ratio": 1.3}, {"max_normalize": True}], ids=str)
+def test_contexts_looked_up_are_those_of_training(size, options):
+    module = attention(sigma=0.777, **options)
+    encodings = torch.randn(2, size, 4, dtype=torch.float64, requires_grad=True)
+    positions, query = torch.tensor([[0, 3, size + 2], [1, 1, 5]]), torch.zeros(2, 3, 3, dtype=torch.float64)
+    with torch.inference_mode():
+        memory = module.precompute(encodings)
+        found = module.step(query, memory, None, positions)
+    assert memory.rows.size(-1) == 2 * size + 4, "no contexts were computed beforehand"
+    training = module.step(query, module.precompute(encodings), None, positions)
+    training.context.sum().backward()
+    torch.testing.assert_close(found[:3], training[:3])
 
 
-def test_further_votes():
-    """Every source word that the table has for the input word gets the share, except the word at the centre."""
-    module = attention("election", share=0.3, sigma=0.5, rule="1")
-    module.table = torch.full((20, 2), PAD)
-    module.table[7] = torch.tensor([11, 12])
-    module.table[8] = torch.tensor([13, PAD])
-    tokens, inputs = torch.tensor([[11, 14, 12, 11, EOS]]), torch.tensor([[EOS, 7, 7, 8, 7]])
-    plain, _, _, _ = attend(attention(sigma=0.5, rule="1"), 5, 5)
-    weights, _, context, encodings = attend(module, 5, 5, source_tokens=tokens, inputs=inputs)
-    votes = torch.zeros(5, 5, dtype=torch.float64)
-    votes[1, [0, 2, 3]] = votes[2, [0, 3]] = votes[4, [0, 2, 3]] = 0.3  # the centre of step 2 is at 2
-    torch.testing.assert_close(weights, plain + votes)
-    torch.testing.assert_close(context, (plain + votes) @ encodings)
-    assert not module.normalized
-
-
-def test_without_a_table_there_are_no_votes():
-    plain, _, context, _ = attend(attention(), 5, 7)
-    for module in (attention("election"), attention("election", share=0.0)):
-        weights, _, other, _ = attend(module, 5, 7)
-        torch.testing.assert_close(weights, plain)
-        torch.testing.assert_close(other, context)
-    assert attention("election", share=0.0).normalized
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("gaussian", {"trained": True, "ratio": 1.3, "mean": 0.4}),
+        ("gaussian", {"rule": "log3", "max_normalize": True}),
+        ("election", {}),
+    ],
+)
+def test_long_sentences_have_the_same_weights_without_a_table(monkeypatch, name, options):
+    module, known, read = attention(name, torch.float32, **options), {}, {}
+    if name == "election":
+        known, read = {"source_tokens": torch.randint(1, 20, (2, 40))}, {"inputs": torch.randint(1, 20, (2, 60))}
+        module.table = torch.randint(1, 9, (20, 3))
+    mask = torch.zeros(2, 40, dtype=torch.bool)
+    mask[1, 30:] = True
+    encodings, seen = torch.randn(2, 40, 4), []
+    for longest in (256, 10):
+        monkeypatch.setattr(module, "_longest_table", longest)
+        e = encodings.clone().requires_grad_()
+        memory = module.precompute(e, mask, **known)
+        out = module.step(torch.zeros(2, 60, 3), memory, None, torch.arange(60).expand(2, 60), **read)
+        grads = torch.autograd.grad(out.context.sin().sum(), [e, *module.parameters()])
+        seen.append([out.context.detach(), out.weights, out.scores, *grads])
+    torch.testing.assert_close(*seen, rtol=1e-4, atol=1e-5)
 
 
 # ---- files
@@ -203,13 +173,12 @@ def election(**changes):
 
 
 def words(**changes):
-    content = {
-        "format": "fairseq_attn_plugin words 1",
-        "source_vocabulary": describe_vocabulary(SOURCE),
-        "target_vocabulary": describe_vocabulary(TARGET),
-        "words": {"w0": ["w3", "w5", "w4"], "w2": ["w1"], "w7": []},
-    }
-    return {**content, **changes}
+    named = {"w0": ["w3", "w5", "w4"], "w2": ["w1"], "w7": []}
+    return {**election(), "format": "fairseq_attn_plugin words 1", "words": named, **changes}
+
+
+def recommended(**changes):
+    return election(recommended={**election()["recommended"], **changes})
 
 
 def write(path, content):
@@ -217,97 +186,73 @@ def write(path, content):
     return str(path)
 
 
-def test_values_come_from_the_election(tmp_path):
-    path = write(tmp_path / "election.json", election())
+@pytest.fixture
+def files(tmp_path):
+    """An election and a table for the vocabularies of ``fake_task``."""
+    return write(tmp_path / "election.json", election()), write(tmp_path / "words.json", words())
+
+
+def test_values_and_the_table_come_from_the_files(files):
     for options in ({}, {"gaussian_sigma": 0.8, "gaussian_rule": "half"}, {"gaussian_trained": True}):
-        module = build("lstm_gaussian", gaussian_election=path, **options).decoder.attention
+        module = build("lstm_gaussian", gaussian_election=files[0], **options).decoder.attention
         expected = attention(rule="half", sigma=0.8, mean=-0.1, ratio=1.25).state_dict()
         for name, value in module.state_dict().items():
             torch.testing.assert_close(value, expected[name].to(value.dtype))
+    table = build("lstm_election", election_table=files[1]).decoder.attention.table
+    expected = torch.full((len(TARGET), 3), PAD)
+    for target, sources in words()["words"].items():
+        expected[TARGET.index(target), : len(sources)] = torch.tensor([SOURCE.index(word) for word in sources])
+    assert torch.equal(table, expected)
 
 
-def test_the_table_is_that_of_the_file(tmp_path):
-    path = write(tmp_path / "words.json", words())
-    table = build("lstm_election", election_table=path).decoder.attention.table
-    assert table.shape == (len(TARGET), 3)
-    assert table[TARGET.index("w0")].tolist() == [SOURCE.index(word) for word in ("w3", "w5", "w4")]
-    assert table[TARGET.index("w2")].tolist() == [SOURCE.index("w1"), PAD, PAD]
-    others = [i for i in range(len(TARGET)) if TARGET[i] not in ("w0", "w2")]
-    assert (table[others] == PAD).all()
-
-
-def other_vocabulary(side):
-    return {f"{side}_vocabulary": describe_vocabulary(dictionary(7))}
-
-
-def recommended(**changes):
-    return election(recommended={**election()["recommended"], **changes})
+OTHER = describe_vocabulary(dictionary(7))
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("option", "content", "message"),
     [
-        (None, "no such file; fairseq-attn election writes one"),
-        ("rho: 1", "is not JSON"),
-        ("[1, 2]", "is of the format None, must be 'fairseq_attn_plugin election 1'"),
-        (words(), "is of the format 'fairseq_attn_plugin words 1'"),
-        (election(**other_vocabulary("source")), "another source vocabulary (11 symbols; the data have 24)"),
-        (election(**other_vocabulary("target")), "another target vocabulary"),
-        (election(target_vocabulary=None), "another target vocabulary"),
-        (recommended(rule="0"), "the rule 0: must be at least 1 position"),
-        (recommended(rule=-2), "the rule -2: must be at least 1 position"),
-        (recommended(rule="log5"), "the rule log5: must be one of log4, log3, log2, half"),
-        (election(rules=[{"rule": "half", "mean_k": 0}]), "k of its rule half is 0 for all sentences"),
-        (recommended(sigma=0), "its sigma is 0.0, must be above 0"),
-        (recommended(sigma="wide"), "its recommended.sigma is 'wide', must be a number"),
-        (recommended(mean=None), "its recommended.mean is None, must be a number"),
-        (election(length_ratio=-1), "its length_ratio is -1.0, must be above 0"),
-        (election(length_ratio=1e9), "at most 1000"),
-        (election(recommended=None), "the rule None"),
+        ("gaussian_election", None, "no such file; fairseq-attn election writes one"),
+        ("gaussian_election", "rho: 1", "is not JSON"),
+        ("gaussian_election", "[1, 2]", "is of the format None, must be 'fairseq_attn_plugin election 1'"),
+        ("gaussian_election", words(), "is of the format 'fairseq_attn_plugin words 1'"),
+        (
+            "gaussian_election",
+            election(source_vocabulary=OTHER),
+            "another source vocabulary (11 symbols; the data have 24)",
+        ),
+        ("gaussian_election", election(target_vocabulary=None), "another target vocabulary"),
+        ("gaussian_election", recommended(rule=-2), "the rule -2: must be at least 1 position"),
+        ("gaussian_election", recommended(rule="log5"), "the rule log5: must be one of log4, log3, log2, half"),
+        ("gaussian_election", election(rules=[{"rule": "half", "mean_k": 0}]), "k of its rule half is 0 for all"),
+        ("gaussian_election", recommended(sigma=0), "its sigma is 0.0, must be above 0"),
+        ("gaussian_election", recommended(mean="wide"), "its recommended.mean is 'wide', must be a number"),
+        ("gaussian_election", election(length_ratio=1e9), "its length_ratio is 1000000000.0, must be above 0 and at"),
+        ("gaussian_election", election(recommended=None), "the rule None"),
+        ("election_table", None, "no such file; fairseq-attn election --agent writes one"),
+        ("election_table", words(target_vocabulary=OTHER), "another target vocabulary"),
+        ("election_table", words(words=["w0"]), "has no words"),
+        ("election_table", words(words={"w0": "w1"}), "the entry of 'w0' is 'w1', must be a list of source words"),
+        ("election_table", words(words={"w0": ["w19", "w20"]}), "'w20' is not in the source vocabulary"),
+        ("election_table", words(words={"w19": ["w1"]}), "'w19' is not in the target vocabulary"),
+        ("election_table", words(words={"w0": []}), "no target word has a source word"),
     ],
 )
-def test_wrong_elections(content, message, tmp_path):
-    path = tmp_path / "election.json"
+def test_wrong_files(option, content, message, tmp_path):
+    path = tmp_path / "file.json"
     if content is not None:
         write(path, content)
-    with pytest.raises(OptionError, match="^" + re.escape(f"--gaussian-election {path}: ")) as error:
-        build("lstm_gaussian", gaussian_election=str(path))
-    assert message in str(error.value) and "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "no such file; fairseq-attn election --agent writes one"),
-        ("{", "is not JSON"),
-        (election(), "is of the format 'fairseq_attn_plugin election 1', must be 'fairseq_attn_plugin words 1'"),
-        (words(**other_vocabulary("source")), "another source vocabulary"),
-        (words(**other_vocabulary("target")), "another target vocabulary"),
-        (words(words=["w0"]), "has no words"),
-        (words(words={"w0": "w1"}), "the entry of 'w0' is 'w1', must be a list of source words"),
-        (words(words={"w0": ["w19", "w20"]}), "'w20' is not in the source vocabulary"),
-        (words(words={"w19": ["w1"]}), "'w19' is not in the target vocabulary"),
-        (words(words={}), "no target word has a source word"),
-        (words(words={"w0": []}), "no target word has a source word"),
-    ],
-)
-def test_wrong_tables(content, message, tmp_path):
-    path = tmp_path / "words.json"
-    if content is not None:
-        write(path, content)
-    with pytest.raises(OptionError, match="^" + re.escape(f"--election-table {path}: ")) as error:
-        build("lstm_election", election_table=str(path))
+    with pytest.raises(OptionError, match="^" + re.escape(f"--{option.replace('_', '-')} {path}: ")) as error:
+        build("lstm_election", **{option: str(path)})
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(("name", "value"), [("rule", "log2"), ("sigma", 1.0), ("mean", 0.0), ("ratio", 1.0)])
-def test_an_option_beside_the_election_must_agree(name, value, tmp_path):
-    path = write(tmp_path / "election.json", election())
-    with pytest.raises(OptionError, match=f"^--gaussian-{name} {value}: --gaussian-election {path} says"):
-        build("lstm_gaussian", gaussian_election=path, **{f"gaussian_{name}": value})
+def test_an_option_beside_the_election_must_agree(name, value, files):
+    with pytest.raises(OptionError, match=f"^--gaussian-{name} {value}: --gaussian-election {files[0]} says"):
+        build("lstm_gaussian", gaussian_election=files[0], **{f"gaussian_{name}": value})
 
 
-def test_a_mechanism_with_unread_files_says_so(tmp_path):
+def test_a_mechanism_with_unread_files_says_so():
     """In a notebook, where nobody has called read_files."""
     for name, options in (("gaussian", {"election": "e.json"}), ("election", {"table": "w.json"})):
         module = attention(name, **options)
@@ -317,10 +262,9 @@ def test_a_mechanism_with_unread_files_says_so(tmp_path):
         attend(module, 3, 1)
 
 
-def test_both_directions_have_no_files(tmp_path):
-    names = ("gaussian_election", "election_table", "election_teacher")
+def test_both_directions_have_no_files():
     task = fake_task(source_lang="de", target_lang="en")
-    for name in names:
+    for name in ("gaussian_election", "election_table", "election_teacher"):
         with pytest.raises(OptionError, match=f"^--{name.replace('_', '-')} x: .*an agreement model has two"):
             build("lstm_agreement_small", task, attention="election", **{name: "x"})
     model = build("lstm_agreement_small", task, attention="gaussian", gaussian_ratio=1.25, gaussian_mean=0.2)
@@ -330,64 +274,60 @@ def test_both_directions_have_no_files(tmp_path):
         torch.testing.assert_close(j / other.log_ratio.exp() + other.mean, torch.tensor(float(t)))
 
 
+@pytest.mark.parametrize(
+    ("arch", "options", "message"),
+    [
+        (
+            "lstm_gaussian",
+            {"election_table": "x"},
+            "--election-table x: --attention gaussian does not read it; .*el",
+        ),
+        ("lstm_soft", {"gaussian_election": "x"}, "--gaussian-election x: --attention soft does not read it"),
+        (
+            "lstm_gaussian",
+            {"gaussian_election": "x", "decoder_attention": "False"},
+            "--gaussian-election x: a model with --decoder-attention False",
+        ),
+        ("lstm_gaussian", {"gaussian_rule": "1000001"}, "--gaussian-rule 1000001: must be at most a million"),
+    ],
+)
+def test_files_that_no_mechanism_reads(arch, options, message):
+    with pytest.raises(OptionError, match=f"^{message}"):
+        build(arch, **options)
+
+
 # ---- models
 
 
-def voting_model(feeding, table=True, dtype=torch.float64, **options):
-    torch.manual_seed(3)
-    model = build("lstm_election", input_feeding=feeding, gaussian_sigma=0.7, **options).to(dtype).eval()
-    if table:  # half of the words of fake_task's dictionaries, three source words each
-        generator = torch.Generator().manual_seed(9)
-        rows = torch.randint(4, len(SOURCE), (len(TARGET), 3), generator=generator)
-        rows[::2] = PAD
-        model.decoder.attention.table = rows
-    return model
-
-
 @pytest.mark.parametrize("feeding", ["output", "context", "none"])
-@pytest.mark.parametrize("grad", [True, False], ids=["with gradients", "without"])
-def test_beam_search_incremental_and_whole_decoding_agree(feeding, grad):
-    """The words that vote are found wherever fairseq moves hypotheses and sentences."""
-    model, beam = voting_model(feeding), 3
+def test_words_that_vote_are_found_wherever_a_search_moves_hypotheses(feeding):
+    torch.manual_seed(3)
+    model = build("lstm_election", input_feeding=feeding, gaussian_sigma=0.7).double().eval()
     source = pad_batch(LENGTHS)
-    rows = torch.arange(len(LENGTHS)).repeat_interleave(beam)
-    prefixes = pad_batch([6] * len(rows), "right", symbols=15, seed=3)
-    with torch.set_grad_enabled(grad):
-        plain = voting_model(feeding, table=False)(source[rows], None, prefixes)[1]["attn"][0]
-        assert not torch.allclose(model(source[rows], None, prefixes)[1]["attn"][0], plain), "nobody votes"
-        encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(source), rows), {}
-        model.decoder(prefixes[:, :1], encoder_out, state)
-        orders = [[1, 0, 0, 5, 4, 3, 6, 6, 6, 11, 9, 10], [8, 7, 6, 2, 1, 0], [0, 2, 1, 3, 3, 4], [3, 4, 5]]
-        for t, order in enumerate(map(torch.tensor, orders), 1):
-            model.decoder.reorder_incremental_state(state, order)
-            encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
-            prefixes, rows = prefixes[order].clone(), rows[order]
-            logits, extra = model.decoder(prefixes[:, : t + 1], encoder_out, state)
-            whole, weights = model(source[rows], None, prefixes[:, : t + 1])
-            torch.testing.assert_close(logits[:, 0], whole[:, -1])
-            torch.testing.assert_close(extra["attn"][0][:, 0], weights["attn"][0][:, -1])
+    # half of the target words, three source words each
+    table = torch.randint(4, len(SOURCE), (len(TARGET), 3), generator=torch.Generator().manual_seed(9))
+    table[::2] = PAD
+    plain = model(source, None, targets())[1]["attn"][0]
+    model.decoder.attention.table = table
+    assert not torch.allclose(model(source, None, targets())[1]["attn"][0], plain), "nobody votes"
+    assert_steps_equal_the_whole(model, source)
 
 
-def test_checkpoints_hold_tables_of_any_width(tmp_path, caplog):
-    path = write(tmp_path / "words.json", words())
-    other = write(tmp_path / "others.json", words(words={"w0": ["w3"]}))
-    state = build("lstm_election", election_table=path).state_dict()
-    for options in ({}, {"election_table": path}):
-        model = build("lstm_election", **options)
+def test_what_a_checkpoint_holds_is_used_and_other_files_are_mentioned(files, tmp_path, caplog):
+    options = {"gaussian_election": files[0], "election_table": files[1]}
+    state = build("lstm_election", **options).state_dict()
+    for given in ({}, options):  # with a table of another width than the new model's, or none
+        model = build("lstm_election", **given)
         model.load_state_dict(state)
-        assert torch.equal(model.decoder.attention.table, state["decoder.attention.table"])
+        for name in ("table", "rule", "log_sigma", "mean", "log_ratio"):
+            assert torch.equal(getattr(model.decoder.attention, name), state[f"decoder.attention.{name}"])
     assert not caplog.records
+    other = write(tmp_path / "others.json", words(words={"w0": ["w3"]}))
     build("lstm_election", election_table=other).load_state_dict(state)
-    assert "--election-table" in caplog.text and "has another table, and that one is used" in caplog.text
-
-
-def test_values_of_a_checkpoint_win(tmp_path, caplog):
-    path = write(tmp_path / "election.json", election())
+    assert f"--election-table {other}: the checkpoint has another table, and that one is used" in caplog.text
     state = build("lstm_gaussian", gaussian_sigma=2.0).state_dict()
-    model = build("lstm_gaussian", gaussian_election=path)
-    model.load_state_dict(state)
-    assert torch.equal(model.decoder.attention.log_sigma, state["decoder.attention.log_sigma"])
-    assert "--gaussian-election" in caplog.text and "has other values, and these are used" in caplog.text
+    build("lstm_gaussian", gaussian_election=files[0]).load_state_dict(state)
+    assert f"--gaussian-election {files[0]}: the checkpoint has other values, and these are used" in caplog.text
 
 
 def test_files_are_left_out_where_a_checkpoint_is_loaded():
@@ -405,182 +345,85 @@ def test_files_are_left_out_where_a_checkpoint_is_loaded():
 # ---- teachers
 
 
-def checkpoint(path, model, config=None):
-    """What take_parameters needs of a file that fairseq-train writes."""
-    config = {"model": {"_name": "lstm_soft"}, **(config or {})}
-    history = [{"criterion_name": "x", "num_updates": 1, "lr_scheduler_state": {}}]
-    extra = {
-        "optimizer_history": history,
-        "last_optimizer_state": None,
-        "extra_state": {"train_iterator": {"epoch": 1}},
-    }
-    torch.save({"args": None, "cfg": config, "model": model.state_dict(), **extra}, path)
-    return str(path)
-
-
-@pytest.mark.parametrize("arch", ["lstm_gaussian", "lstm_election", "lstm_soft", "lstm_latent_small"])
+@pytest.mark.parametrize("arch", ["lstm_election", "lstm_soft", "lstm_latent_small"])
 def test_parameters_are_the_teachers_but_for_the_attentions(arch, tmp_path, caplog):
-    torch.manual_seed(1)
+    caplog.set_level("INFO")
     options = {"input_feeding": "context"} if arch == "lstm_latent_small" else {}
+    torch.manual_seed(1)
     teacher = build("lstm_soft", attention_score="additive", **options)
-    path = checkpoint(tmp_path / "teacher.pt", teacher)
-    torch.manual_seed(2)
-    plain = build(arch, **options)
-    torch.manual_seed(2)
-    with caplog.at_level(logging.INFO):
-        model = build(arch, election_teacher=path, **options)
-    theirs, own = teacher.state_dict(), plain.state_dict()
-    taken = 0
+    path, pair = save_checkpoint(tmp_path / "teacher.pt", teacher), []
+    for given in ({}, {"election_teacher": path}):
+        torch.manual_seed(2)
+        pair.append(build(arch, **given, **options))
+    plain, model = pair
+    theirs, own, taken = teacher.state_dict(), plain.state_dict(), 0
     for name, value in model.named_parameters():
-        if name in theirs and not name.startswith("decoder.attention."):
-            taken += 1
-            assert torch.equal(value, theirs[name]), name
-        else:
-            assert torch.equal(value, own[name]), name
+        found = name in theirs and not name.startswith("decoder.attention.")
+        taken += found
+        assert torch.equal(value, (theirs if found else own)[name]), name
     assert taken > 20 and f"{path}: {taken} of " in caplog.text
     assert not torch.equal(own["decoder.lstm.weight_hh_l0"], theirs["decoder.lstm.weight_hh_l0"])
     assert model.training == plain.training and all(p.requires_grad for p in model.parameters())
 
 
 def test_what_the_teacher_lacks_is_named(tmp_path, caplog):
-    path = checkpoint(tmp_path / "teacher.pt", build("lstm_soft", decoder_layers=1))
+    path = save_checkpoint(tmp_path / "teacher.pt", build("lstm_soft", decoder_layers=1))
     build("lstm_gaussian", election_teacher=path)
     assert "lacks decoder.lstm.weight_ih_l1, decoder.lstm.weight_hh_l1" in caplog.text
 
 
-def test_wrong_teachers(tmp_path):
-    big = fake_task(target=dictionary(16))
-    cases = [
-        ({"decoder_attention": "False"}, None, "has no attention"),
-        ({"encoder_hidden_size": 9}, None, r"encoder.lstm.weight_ih_l0 is 36 x 10 in the teacher and 32 x 10 in the"),
-        ({}, big, "has a target vocabulary of 20 symbols, the data have 19"),
-    ]
-    for number, (options, task, message) in enumerate(cases):
-        path = checkpoint(tmp_path / f"{number}.pt", build("lstm_soft", task, **options))
-        with pytest.raises(OptionError, match=f"^--election-teacher {path}: .*{message}") as error:
-            build("lstm_gaussian", election_teacher=path)
-        assert "\n" not in str(error.value)
+@pytest.mark.parametrize(
+    ("options", "target", "message"),
+    [
+        ({"decoder_attention": "False"}, 15, "has no attention"),
+        ({"encoder_hidden_size": 9}, 15, "encoder.lstm.weight_ih_l0 is 36 x 10 in the teacher and 32 x 10 in the"),
+        ({"decoder_layers": 3}, 15, "has decoder.lstm.weight_ih_l2 and others, which the model lacks"),
+        ({}, 16, "has a target vocabulary of 20 symbols, the data have 19"),
+    ],
+)
+def test_wrong_teachers(options, target, message, tmp_path):
+    teacher = build("lstm_soft", fake_task(target=dictionary(target)), **options)
+    path = save_checkpoint(tmp_path / "teacher.pt", teacher)
+    with pytest.raises(OptionError, match=f"^--election-teacher {path}: .*{message}") as error:
+        build("lstm_gaussian", election_teacher=path)
+    assert "\n" not in str(error.value)
 
 
 def test_teachers_that_are_none(tmp_path):
-    with pytest.raises(OptionError, match="^--election-teacher /no/such.pt: no such file"):
-        build("lstm_gaussian", election_teacher="/no/such.pt")
-    linear = checkpoint(tmp_path / "linear.pt", torch.nn.Linear(2, 2), {"model": {"_name": "transformer"}})
-    with pytest.raises(OptionError, match="has the architecture transformer, whose parameters differ"):
-        build("lstm_gaussian", election_teacher=linear)
-    deeper = checkpoint(tmp_path / "deeper.pt", build("lstm_soft", decoder_layers=3), {"model": {"_name": "lstm_soft"}})
-    with pytest.raises(OptionError, match="has decoder.lstm.weight_ih_l2 and others, which the model lacks"):
-        build("lstm_gaussian", election_teacher=deeper)
     torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pt")
-    with pytest.raises(OptionError, match="must be a checkpoint that fairseq-train wrote"):
-        build("lstm_gaussian", election_teacher=str(tmp_path / "other.pt"))
-
-
-def test_files_that_no_mechanism_reads():
-    with pytest.raises(
-        OptionError, match="^--election-table x.json: --attention gaussian does not read it; .*election"
+    save_checkpoint(tmp_path / "linear.pt", torch.nn.Linear(2, 2), "transformer")
+    for name, message in (
+        ("none", "no such file"),
+        ("linear", "has the architecture transformer, whose parameters differ"),
+        ("other", "must be a checkpoint that fairseq-train wrote"),
     ):
-        build("lstm_gaussian", election_table="x.json")
-    with pytest.raises(OptionError, match="^--gaussian-election x.json: --attention soft does not read it"):
-        build("lstm_soft", gaussian_election="x.json")
-    with pytest.raises(OptionError, match="^--gaussian-election x.json: a model with --decoder-attention False"):
-        build("lstm_gaussian", gaussian_election="x.json", decoder_attention="False")
-    with pytest.raises(OptionError, match="^--gaussian-rule 1000001: must be at most a million"):
-        build("lstm_gaussian", gaussian_rule="1000001")
-
-
-# ---- the command-line tools
-
-BUDGET = (
-    "--optimizer adam --lr 0.005 --batch-size 50 --dropout 0 --seed 1 --cpu --num-workers 0 --no-epoch-checkpoints "
-    "--no-progress-bar"
-).split()
-SMALL = TINY["lstm_soft"][2:]
-
-
-def train(data, folder, arch, *options, updates=2, fails=False):
-    command = ["fairseq-train", data, "--user-dir", USER_DIR, "--save-dir", folder, "--arch", arch, *SMALL, *BUDGET]
-    done = run_tool(*command, "--max-update", updates, *options, fails=fails)
-    return done if fails else folder / "checkpoint_last.pt"
-
-
-def translate(data, path):
-    command = ["fairseq-generate", data, "--user-dir", USER_DIR, "--path", path, "--gen-subset", "test", "--cpu"]
-    output = run_tool(*command, "--beam", 3, "--max-len-b", 10, "--print-alignment", "soft").stdout
-    return sorted(line for line in output.splitlines() if re.match(r"[HA]-\d", line))
-
-
-def files_for(data, folder):
-    """An election and a table for the vocabularies of a data folder."""
-    from fairseq.data import Dictionary
-
-    source, target = (Dictionary.load(str(data / f"dict.{side}.txt")) for side in ("xx", "yy"))
-    described = {
-        "source_vocabulary": describe_vocabulary(source),
-        "target_vocabulary": describe_vocabulary(target),
-    }
-    table = {target[i]: [target[i][::-1], source[4]] for i in range(4, 10)}
-    return (
-        write(folder / "election.json", election(**described)),
-        write(folder / "words.json", words(**described, words=table)),
-    )
+        with pytest.raises(OptionError, match=f"{name}.pt: .*{message}"):
+            build("lstm_gaussian", election_teacher=str(tmp_path / f"{name}.pt"))
 
 
 def test_files_and_teacher_may_be_gone_once_training_has_begun(tiny_data, tmp_path):
-    teacher = train(tiny_data, tmp_path / "teacher", "lstm_soft", "--attention-score", "additive", *MAX)
-    chosen, table = files_for(tiny_data, tmp_path)
-    files = ["--gaussian-election", chosen, "--election-table", table, "--election-teacher", teacher]
-    student = train(tiny_data, tmp_path / "student", "lstm_election", *files, *MAX)
-    state = torch.load(student, weights_only=False)
-    assert state["model"]["decoder.attention.table"].shape[1] == 2
-    assert state["model"]["decoder.attention.log_ratio"].item() == pytest.approx(math.log(1.25))
-    before = translate(tiny_data, student)
-    for path in (chosen, table, teacher):
-        Path(path).unlink()
-    assert translate(tiny_data, student) == before and len(before) == 80
+    source, target = (Dictionary.load(str(tiny_data / f"dict.{side}.txt")) for side in ("xx", "yy"))
+    described = dict(zip(("source_vocabulary", "target_vocabulary"), map(describe_vocabulary, (source, target))))
+    table = {target[i]: [target[i][::-1], source[4]] for i in range(4, 10)}
+    both = ["--attention-max-normalize", *TRAINED]
+    given = {
+        "--gaussian-election": Path(write(tmp_path / "election.json", election(**described))),
+        "--election-table": Path(write(tmp_path / "words.json", words(**described, words=table))),
+        "--election-teacher": train(tiny_data, tmp_path / "teacher", "--arch", "lstm_soft", *both, updates=2).last,
+    }
+    files = [part for pair in given.items() for part in pair]
+    student = train(tiny_data, tmp_path / "student", "--arch", "lstm_election", *files, *both, updates=2).last
+    state = torch.load(student, weights_only=False)["model"]
+    assert state["decoder.attention.table"].shape[1] == 2
+    assert state["decoder.attention.log_ratio"].item() == pytest.approx(math.log(1.25))
+    before = generate(tiny_data, student, "--print-alignment", "soft")
+    for path in given.values():
+        path.unlink()
+    assert generate(tiny_data, student, "--print-alignment", "soft") == before and len(before["H"]) == 40
 
     # a training that goes on without the options has the checkpoint's values
-    resumed = train(tiny_data, tmp_path / "student", "lstm_election", *MAX, updates=3)
-    again = torch.load(resumed, weights_only=False)
+    train(tiny_data, tmp_path / "student", "--arch", "lstm_election", *both, updates=3)
+    again = torch.load(student, weights_only=False)
     assert again["optimizer_history"][-1]["num_updates"] == 3
     for name in ("rule", "log_sigma", "mean", "log_ratio", "table"):
-        key = "decoder.attention." + name
-        assert torch.equal(again["model"][key], state["model"][key]), name
-
-
-MAX = ["--attention-max-normalize"]
-
-
-def test_mistakes_are_one_line(tiny_data, tmp_path):
-    done = train(tiny_data, tmp_path, "lstm_gaussian", "--election-teacher", tmp_path / "none.pt", fails=True)
-    assert done.error == (
-        f"--election-teacher {tmp_path}/none.pt: no such file; give a checkpoint, such as checkpoint_best.pt"
-    )
-
-
-@pytest.mark.parametrize(
-    "name, options",
-    [
-        ("gaussian", {"trained": True, "ratio": 1.3, "mean": 0.4}),
-        ("gaussian", {"rule": "log3", "max_normalize": True}),
-        ("election", {}),
-    ],
-)
-def test_long_sentences_have_the_same_weights_without_a_table(monkeypatch, name, options):
-    attention = build_attention(name, query_dim=8, memory_dim=8, **options)
-    words, inputs = torch.randint(1, 20, (2, 40)), torch.randint(1, 20, (2, 60))
-    known, read = ({"source_tokens": words}, {"inputs": inputs}) if name == "election" else ({}, {})
-    if name == "election":
-        attention.table = torch.randint(1, 9, (20, 3))
-    mask = torch.zeros(2, 40, dtype=torch.bool)
-    mask[1, 30:] = True
-    encodings, seen = torch.randn(2, 40, 8), []
-    for longest in (256, 10):
-        monkeypatch.setattr(attention, "_longest_table", longest)
-        e = encodings.clone().requires_grad_()
-        attention.zero_grad()
-        memory = attention.precompute(e, mask, **known)
-        out = attention.step(torch.zeros(2, 60, 8), memory, None, torch.arange(60).expand(2, 60), **read)
-        out.context.sin().sum().backward()
-        seen.append([out.context.detach(), out.weights, out.scores, e.grad, *(p.grad for p in attention.parameters())])
-    torch.testing.assert_close(*seen, rtol=1e-4, atol=1e-5)
+        assert torch.equal(again["model"][f"decoder.attention.{name}"], state[f"decoder.attention.{name}"]), name

@@ -8,18 +8,6 @@ from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
 
 
-@pytest.mark.parametrize("lossy", [False, True])
-def test_in_evaluation_it_stops_at_one_word_and_never_goes_back(lossy):
-    encodings, pad_mask, _ = batch_of()
-    module = make("monotonic", {"offset": 0.2, "lossy": lossy, "eval": True})
-    _, weights = attend(module, draw_queries(6), encodings, pad_mask)
-    total = weights.sum(-1)
-    assert ((weights == 0) | (weights == 1)).all() and (total <= 1).all()
-    assert lossy or (total == 1).all()
-    places = torch.where(total > 0, weights.argmax(-1), pad_mask.size(1))
-    assert (places[:, 1:] >= places[:, :-1]).all()
-
-
 @pytest.mark.parametrize("name", ["monotonic", "mocha"])
 @pytest.mark.parametrize(
     ("scores", "offset", "place"),
@@ -39,19 +27,6 @@ def test_in_evaluation_it_stops_at_the_first_word_above_one_half(name, scores, o
     assert weights.flatten().tolist() == [float(j == place) for j in range(4)]
 
 
-def test_confident_scores_train_what_evaluation_does():
-    encodings, pad_mask, _ = batch_of()
-    module = make("mocha", {})
-    for score in (module.score, module.chunk_score):
-        for parameter in score.parameters():
-            parameter.data *= 3
-    module.score.vector.data *= 1e4
-    trained = attend(module, draw_queries(5), encodings, pad_mask)
-    hard = attend(module.eval(), draw_queries(5), encodings, pad_mask)
-    for one, two in zip(trained, hard):
-        torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-9)
-
-
 def test_noise_is_of_training_only():
     encodings, pad_mask, _ = batch_of()
     module = make("monotonic", {})
@@ -62,14 +37,6 @@ def test_noise_is_of_training_only():
     module.eval()
     one, two = (attend(module, draw_queries(), encodings, pad_mask)[1] for _ in range(2))
     assert torch.equal(one, two)
-
-
-def test_a_chunk_of_one_is_monotonic_attention():
-    encodings, pad_mask, _ = batch_of()
-    one, other = make("monotonic", {}), make("mocha", {"chunk": 1})
-    other.load_state_dict(one.state_dict(), strict=False)
-    found = (attend(module, draw_queries(), encodings, pad_mask) for module in (one, other))
-    torch.testing.assert_close(*found)
 
 
 @pytest.mark.parametrize(

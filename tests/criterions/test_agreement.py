@@ -5,12 +5,17 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.data import LanguagePairDataset
+from fairseq.data.language_pair_dataset import collate
 from fairseq.logging import metrics
 from models_for_tests import build, dictionary, fake_task, pad_batch
 
-from fairseq_attn_plugin.criterions.agreement import AgreementConfig, AgreementCriterion
-from fairseq_attn_plugin.criterions.agreement_terms import LOSSES, attentions, trace, trace_bound
+from fairseq_attn_plugin.criterions.agreement import (
+    LOSSES,
+    AgreementConfig,
+    AgreementCriterion,
+    attentions,
+    trace_bound,
+)
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.agreement_lstm import reverse_batch
 
@@ -19,7 +24,7 @@ LENGTHS = [(4, 6), (7, 3), (1, 5), (6, 1)]  # words of source and target, the en
 
 
 def loop_loss(name, forward, reverse):
-    """The formulas of ``agreement_terms`` for one sentence without padding; lists of rows."""
+    """The formulas of ``--agreement-loss`` for one sentence without padding; lists of rows."""
     steps, width = len(forward), len(reverse)
     cells = list(itertools.product(range(steps), range(width)))
     product = sum(forward[t][j] * reverse[j][t] for t, j in cells)
@@ -61,41 +66,17 @@ def test_terms_equal_loops_over_words(name, side):
     forward, reverse, target, source = random_attentions(LENGTHS, side)
     for weights in (forward, reverse):
         weights.requires_grad_()
-    losses = LOSSES[name](attentions(forward, reverse, target, source))
-    expected = []
-    for row in range(len(LENGTHS)):
-        expected.append(
-            loop_loss(
-                name, forward[row][target[row]][:, source[row]], reverse[row][source[row]][:, target[row]]
-            )
-        )  # fmt: skip
-    expected = torch.stack(expected)
+    both = attentions(forward, reverse, target, source)
+    losses = LOSSES[name](both)
+    assert trace_bound(both).tolist() == [min(pair) for pair in LENGTHS]
+    words = zip(forward, reverse, target, source)
+    expected = torch.stack([loop_loss(name, f[t][:, s], r[s][:, t]) for f, r, t, s in words])
     # 1e-6 is added to the weights in cross-entropy
     torch.testing.assert_close(losses, expected, rtol=1e-4, atol=1e-6)
     actual = torch.autograd.grad(losses.sum(), (forward, reverse))
     for a, b in zip(actual, torch.autograd.grad(expected.sum(), (forward, reverse))):
         torch.testing.assert_close(a, b, rtol=2e-3, atol=1e-6)
         assert torch.isfinite(a).all()
-
-
-@pytest.mark.parametrize(("source", "target"), [(4, 4), (3, 6), (7, 2)])
-def test_mirrored_alignments_have_the_greatest_trace(source, target):
-    """One-hot and each other's transposes on min(T, N) words; random ones stay below it."""
-    least = min(source, target)
-    forward, reverse = torch.zeros(1, target, source), torch.zeros(1, source, target)
-    for word in range(target):
-        forward[0, word, (least - 1 - word) % source if word < least else 0] = 1
-    for word in range(source):
-        reverse[0, word, (least - 1 - word) % target if word < least else 0] = 1
-    words = torch.ones(1, target, dtype=torch.bool), torch.ones(1, source, dtype=torch.bool)
-    both = attentions(forward, reverse, *words)
-    assert trace(both).item() == trace_bound(both).item() == least
-    if source == target:
-        assert LOSSES["squared"](both).item() == 0
-        assert LOSSES["cross-entropy"](both).item() == pytest.approx(0, abs=1e-5)
-    rows = random_attentions([(source, target)] * 50)
-    both = attentions(*rows)
-    assert (trace(both) < trace_bound(both)).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -119,8 +100,7 @@ def test_weights_that_do_not_sum_to_one_are_divided_by_their_sums():
     forward, reverse, target, source = random_attentions(LENGTHS)
     expected = attentions(forward, reverse, target, source)
     actual = attentions(2 * forward, 0.3 * reverse, target, source, normalized=False)
-    for a, b in zip(actual[:2], expected[:2]):
-        torch.testing.assert_close(a, b)
+    torch.testing.assert_close(actual[:2], expected[:2])
     nothing = attentions(0 * forward, reverse, target, source, normalized=False)
     assert all(torch.isfinite(loss(nothing)).all() for loss in LOSSES.values())
 
@@ -128,33 +108,19 @@ def test_weights_that_do_not_sum_to_one_are_divided_by_their_sums():
 # ---- model and criterion
 
 
-def sentences(side="left", target_side="right", width=None, rows=None, seed=0):
+def sentences(side="left", target_side="right", width=None, rows=None):
     """A batch as fairseq's datasets make it, of all sentences or of some."""
-    lengths = LENGTHS if rows is None else [LENGTHS[row] for row in rows]
-    source = pad_batch([n for n, _ in LENGTHS], symbols=20, seed=seed)
-    target = pad_batch([t for _, t in LENGTHS], symbols=15, seed=seed + 1)
-    chosen = range(len(LENGTHS)) if rows is None else rows
-
-    def words(batch, row):
-        return batch[row][batch[row] != PAD]
-
-    pairs = LanguagePairDataset(
-        [words(source, row) for row in chosen],
-        [n for n, _ in lengths],
-        dictionary(20),
-        [words(target, row) for row in chosen],
-        [t for _, t in lengths],
-        dictionary(15),
-        left_pad_source=side == "left",
-        left_pad_target=target_side == "left",
-        shuffle=False,
+    source, target = (
+        pad_batch(n, symbols=symbols, seed=seed) for n, symbols, seed in zip(zip(*LENGTHS), (20, 15), (0, 1))
     )
-    sample = pairs.collater([pairs[i] for i in range(len(pairs))], pad_to_length=width)
+    pairs = [
+        {"id": row, "source": source[row][source[row] != PAD], "target": target[row][target[row] != PAD]}
+        for row in (range(len(LENGTHS)) if rows is None else rows)
+    ]
+    sample = collate(pairs, PAD, EOS, side == "left", target_side == "left", pad_to_length=width)
     order = sample["id"].argsort()  # fairseq sorts the sentences of a batch by length
     for holder in (sample, sample["net_input"]):
-        for name, value in holder.items():
-            if torch.is_tensor(value):
-                holder[name] = value[order]
+        holder.update({name: value[order] for name, value in holder.items() if torch.is_tensor(value)})
     return sample
 
 
@@ -342,16 +308,12 @@ def test_embeddings_are_shared_by_language():
     assert shared.of("de-en").decoder.embed_tokens is shared.of("en-de").encoder.embed_tokens
     with pytest.raises(OptionError, match="--agreement-share-embeddings requires --encoder-embed-dim"):
         agreement_model(agreement_share_embeddings=True)
-
-
-def test_one_matrix_for_everything():
     joint = dictionary(15)
     task = fake_task(joint, joint, source_lang="de", target_lang="en")
     options = {"encoder_embed_dim": 12, "decoder_out_embed_dim": 12, "share_all_embeddings": True}
-    model = agreement_model(task, **options)
-    assert len({id(net.embed_tokens) for m in model.models.values() for net in (m.encoder, m.decoder)}) == 2
-    model = agreement_model(task, **options, agreement_share_embeddings=True)
-    assert len({id(net.embed_tokens) for m in model.models.values() for net in (m.encoder, m.decoder)}) == 1
+    for count, more in ((2, {}), (1, {"agreement_share_embeddings": True})):
+        model = agreement_model(task, **options, **more)
+        assert len({id(net.embed_tokens) for m in model.models.values() for net in (m.encoder, m.decoder)}) == count
     assert model.of("en-de").decoder.output_layer(torch.zeros(1, 1, 12)).shape[-1] == len(joint)
 
 

@@ -1,5 +1,5 @@
-"""The objectives of latent alignment models: exact ones against full enumeration, estimators by their mean over many
-samples, and the inequalities between them."""
+"""The objectives of latent alignment models: exact ones against full enumeration, estimators against their formula for
+the same samples, or by their mean over many."""
 
 import math
 
@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, build_normalizer, log_softmax
-from fairseq_attn_plugin.criterions import objectives
-from fairseq_attn_plugin.criterions.latent_alignment_config import READ_BY, LatentAlignmentConfig, check_read
-from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate, sample
+from fairseq_attn_plugin.criterions.latent_alignment import READ_BY, LatentAlignmentConfig, check_read
+from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate
+from fairseq_attn_plugin.criterions.objectives.objective import dirichlet_kl, sample
+from fairseq_attn_plugin.criterions.objectives.sampled import concentrations
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.latent.latent_alignments import LatentAlignments, top_positions
-from fairseq_attn_plugin.ops.likelihoods.mixture_nll import log_likelihoods
+from fairseq_attn_plugin.testing import check_objective
 
 import oracles
 
@@ -102,6 +103,12 @@ def run(name, batch, **options):
     return OBJECTIVES[name](batch, Settings(**options), MovingAverage())
 
 
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_keeps_the_contract(name):
+    """Finite gradients, none of which reaches padding, among others."""
+    check_objective(name)
+
+
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_objectives_equal_enumeration(name):
     parts = leaves()
@@ -109,8 +116,7 @@ def test_exact_objectives_equal_enumeration(name):
     expected = sum(EXACT[name](*word) for word in words(batch))
     terms = run(name, batch)
     torch.testing.assert_close(terms.loss, expected, rtol=1e-12, atol=1e-12)
-    for one, other in zip(gradients(terms.loss, parts), gradients(expected, parts)):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(gradients(terms.loss, parts), gradients(expected, parts), rtol=1e-10, atol=1e-12)
 
 
 def test_evaluation_equals_enumeration():
@@ -138,73 +144,6 @@ def test_evaluation_equals_enumeration():
     assert 0 < values.marginal_correct + values.posterior_correct < 10
 
 
-def test_bounds():
-    """hard <= marginal and ELBO <= marginal in log-likelihood; the ELBO is tight for the true posterior."""
-    parts = leaves()
-    batch = make(parts)
-    values = evaluate(batch)
-    assert values.marginal < values.hard
-    assert values.marginal < values.reconstruction + values.kl
-    f = log_likelihoods(batch.words()).log_likelihood
-    mask = batch.latent.pad_mask[:, None]
-    bayes = log_softmax(batch.latent.log_prior + f, mask)
-    tight = evaluate(batch._replace(latent=batch.latent._replace(log_posterior=bayes)))
-    torch.testing.assert_close(tight.reconstruction + tight.kl, tight.marginal)
-
-
-def test_soft_is_marginal_for_a_one_hot_prior():
-    parts = leaves(scale=0.0)
-    parts["prior_scores"] = torch.zeros_like(parts["prior_scores"]).index_fill_(-1, torch.tensor([3]), 500.0)
-    batch = make(parts)
-    values = evaluate(batch)
-    torch.testing.assert_close(values.soft, values.marginal)
-    torch.testing.assert_close(values.hard, values.marginal)
-
-
-def test_marginal_with_a_uniform_prior():
-    batch = make(leaves(scale=0.0))
-    expected = sum(-torch.log(f.exp().mean()) for _, _, f, _ in words(batch))
-    torch.testing.assert_close(run("marginal", batch).loss, expected)
-
-
-def padded(more):
-    """The leaves of :func:`leaves`, with ``more`` positions of padding before the sources and after the targets."""
-    parts = leaves()
-    sides = {
-        "prior_scores": (more, 0, 0, more),
-        "posterior_scores": (more, 0, 0, more),
-        "memory": (0, 0, more, 0),
-        "query": (0, 0, 0, more),
-    }
-    for key, side in sides.items():
-        parts[key] = torch.nn.functional.pad(parts[key].detach(), side, value=7.0).requires_grad_()
-    return parts
-
-
-@pytest.mark.parametrize("name", EXACT)
-def test_padding_changes_nothing(name):
-    results = []
-    for more in (0, 3):
-        parts = padded(more)
-        batch = make(parts)
-        loss = run(name, batch).loss
-        values = [v for v in evaluate(batch, topk=2) if v is not None]
-        results.append((loss, values, gradients(loss, parts, ("weight", "bias"))))
-    torch.testing.assert_close(results[0], results[1])
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_padding_gets_no_gradient(name):
-    torch.manual_seed(0)
-    parts = padded(3)
-    grads = dict(zip(NAMES, gradients(run(name, make(parts)).loss, parts)))
-    assert all(torch.isfinite(g).all() for g in grads.values())
-    for key in ("prior_scores", "posterior_scores"):
-        assert (grads[key][:, :, :3] == 0).all() and (grads[key][:, 3:] == 0).all()
-    assert (grads["memory"][:, :3] == 0).all() and (grads["query"][:, 3:] == 0).all()
-    assert grads["query"][:, :3].abs().sum() > 0
-
-
 def many(copies=40, steps=250, sources=(4,), shift=0.0):
     """One word ``copies * steps`` times, with its own leaves each time: the rows of a gradient are samples of it."""
     one = leaves(sources, steps=1, seed=5)
@@ -224,11 +163,11 @@ def many(copies=40, steps=250, sources=(4,), shift=0.0):
     return one, single._replace(target=target[:1, :1]), parts, batch._replace(target=target)
 
 
-def assert_mean(samples, exact, factor=5.0):
-    """The mean of independent samples (dimension 0) lies within ``factor`` standard errors of ``exact``."""
+def assert_mean(samples, exact, slack=1e-9):
+    """The mean of independent samples (dimension 0) lies within five standard errors of ``exact``."""
     samples = samples.flatten(1)
     error = samples.std(0) / math.sqrt(len(samples))
-    assert ((samples.mean(0) - exact.flatten()).abs() <= factor * error + 1e-9).all()
+    assert ((samples.mean(0) - exact.flatten()).abs() <= 5 * error + slack).all()
 
 
 ESTIMATORS = [
@@ -237,8 +176,6 @@ ESTIMATORS = [
     ("hard-reinforce", "hard-enum", {"baseline": "average"}),
     ("elbo-reinforce", "elbo-enum", {}),
     ("elbo-reinforce", "elbo-enum", {"num_samples": 3}),
-    ("elbo-reinforce", "elbo-enum", {"baseline": "none", "kl_weight": 1.0}),
-    ("elbo-sum-and-sample", "elbo-enum", {"exact_positions": 1}),
     ("elbo-sum-and-sample", "elbo-enum", {"exact_positions": 2}),
     ("hard-reinforce", "hard-enum", {"smoothing": 0.3}),
     ("elbo-sum-and-sample", "elbo-enum", {"exact_positions": 2, "smoothing": 0.3}),
@@ -271,8 +208,7 @@ def test_sum_and_sample_of_all_positions_is_enumeration():
         batch = make(parts, (4, 3))
         one = gradients(run("elbo-sum-and-sample", batch, exact_positions=count).loss, parts)
         other = gradients(run("elbo-enum", batch).loss, parts)
-        for a, b in zip(one, other):
-            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -294,47 +230,22 @@ def test_the_gradient_of_sum_and_sample_is_its_formula(count):
         rest, b = 1 - constant.sum(), (constant * known[top]).sum() / constant.sum()
         expected = expected - (q[top] * (known[top] - b)).sum() - rest * torch.log(q[z]) * (known[z] - b)
         expected = expected - (constant * f[top]).sum() - rest * f[z]
-    for one, other in zip(gradients(terms.loss, parts), gradients(expected, parts)):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(gradients(terms.loss, parts), gradients(expected, parts), rtol=1e-9, atol=1e-11)
 
 
-def test_sum_and_sample_has_less_variance_than_reinforce():
-    torch.manual_seed(2)
-    spreads = {}
-    for name, options in (("elbo-reinforce", {}), ("elbo-sum-and-sample", {"exact_positions": 2})):
-        _, _, parts, batch = many(copies=10)
-        (sample,) = gradients(run(name, batch, **options).loss, parts, ("posterior_scores",))
-        spreads[name] = sample.flatten(0, 1).var(0).sum()
-    assert spreads["elbo-sum-and-sample"] < 0.5 * spreads["elbo-reinforce"]
-
-
-def test_wake_sleep_with_many_samples():
-    """The model's gradient tends to the marginal's, the posterior's to -grad E_{p(z|x,y)} log q(z)."""
-    torch.manual_seed(3)
-    parts = leaves()
-    batch = make(parts)
-    terms = run("wake-sleep", batch, num_samples=10000)
-    names = ("prior_scores", "memory", "query", "weight", "bias")
-    expected = gradients(run("marginal", batch).loss, parts, names)
-    for one, other in zip(gradients(terms.loss, parts, names), expected):
-        torch.testing.assert_close(one, other, rtol=0.06, atol=0.05)
-    wake = sum(
-        -((p * f.exp()).detach() / (p * f.exp()).sum().detach() * torch.log(q)).sum() for p, q, f, _ in words(batch)
-    )
-    (one,), (other,) = gradients(terms.loss, parts, ["posterior_scores"]), gradients(wake, parts, ["posterior_scores"])
-    torch.testing.assert_close(one, other, rtol=0.06, atol=0.05)
-
-
-def test_control_variates_of_wake_sleep_are_the_formula():
-    """-sum_k w_k log p(y|z_k) + (w_k - b_k) log p(z_k) + (w_k - 1/K) log q(z_k), word by word, for the same samples."""
+@pytest.mark.parametrize("variates", [False, True])
+def test_wake_sleep_is_the_formula(variates):
+    """-sum_k w_k log p(y|z_k) + (w_k - b_k) log p(z_k) + (w_k - 1/K) log q(z_k), word by word, for the same samples.
+    Control variates are b_k and 1 / K; their value is zero."""
     parts, count = leaves(), 4
     batch = make(parts)
-    torch.manual_seed(5)
-    terms = run("wake-sleep", batch, num_samples=count, control_variates=True)
+    losses = []
+    for control in (not variates, variates):
+        torch.manual_seed(5)
+        losses.append(run("wake-sleep", batch, num_samples=count, control_variates=control).loss)
+    torch.testing.assert_close(*losses)
     torch.manual_seed(5)
     drawn = sample(batch.log_posterior, count)
-    torch.manual_seed(5)
-    torch.testing.assert_close(run("wake-sleep", batch, num_samples=count).loss, terms.loss)
     real = [(row, step) for row in range(2) for step in range(3) if batch.target[row, step] != PAD]
     expected = 0
     for (row, step), (p, q, f, _) in zip(real, words(batch)):
@@ -342,23 +253,8 @@ def test_control_variates_of_wake_sleep_are_the_formula():
         ratio = (p[z] / q[z]).detach()
         w = ratio * f[z].detach().exp()
         w, b = w / w.sum(), ratio / ratio.sum()
-        expected = expected - (w * f[z] + (w - b) * p[z].log() + (w - 1 / count) * q[z].log()).sum()
-    for one, other in zip(gradients(terms.loss, parts), gradients(expected, parts)):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
-
-
-def test_control_variates_of_wake_sleep_lower_the_variance():
-    torch.manual_seed(2)
-    spreads = {}
-    for variates in (False, True):
-        _, _, parts, batch = many(copies=200)
-        found = gradients(
-            run("wake-sleep", batch, num_samples=5, control_variates=variates).loss,
-            parts,
-            ("prior_scores", "posterior_scores"),
-        )
-        spreads[variates] = [gradient.flatten(0, 1).var(0).sum() for gradient in found]
-    assert all(lower < 0.8 * higher for lower, higher in zip(spreads[True], spreads[False])), spreads
+        expected = expected - (w * f[z] + (w - variates * b) * p[z].log() + (w - variates / count) * q[z].log()).sum()
+    torch.testing.assert_close(gradients(losses[1], parts), gradients(expected, parts), rtol=1e-9, atol=1e-11)
 
 
 def test_gumbel_is_its_formula_and_tends_to_samples():
@@ -374,8 +270,7 @@ def test_gumbel_is_its_formula_and_tends_to_samples():
     gold = log_probs.gather(-1, batch.target.unsqueeze(-1)).squeeze(-1)
     expected = -(gold * batch.real).sum() + batch.kl()
     torch.testing.assert_close(terms.loss, expected)
-    for a, b in zip(gradients(terms.loss, parts), gradients(expected, parts)):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(gradients(terms.loss, parts), gradients(expected, parts), rtol=1e-9, atol=1e-11)
     exact = evaluate(batch).reconstruction
     for options in ({"gumbel_tau": 1e-3}, {"gumbel_tau": 1.0, "gumbel_straight_through": True}):
         values = [run("elbo-gumbel", batch, **options).reconstruction.detach() for _ in range(400)]
@@ -389,7 +284,7 @@ def test_dirichlet_with_two_positions_against_quadrature():
     """With N = 2 a Dirichlet is a Beta distribution: its expectation is an integral over one number."""
     torch.manual_seed(5)
     one, single, parts, batch = many(sources=(2,), shift=2.0)  # a, b > 1: no poles at 0 and 1
-    prior, posterior = objectives.concentrations(single)
+    prior, posterior = concentrations(single)
     a, b = posterior[0, 0]
     z = (torch.arange(20000, dtype=torch.float64) + 0.5) / 20000
     log_density = (a - 1) * z.log() + (b - 1) * (1 - z).log() + (a + b).lgamma() - a.lgamma() - b.lgamma()
@@ -399,15 +294,14 @@ def test_dirichlet_with_two_positions_against_quadrature():
     beta = torch.distributions.Beta
     kl = torch.distributions.kl_divergence(beta(a, b), beta(*prior[0, 0]))
     mask = torch.zeros_like(prior, dtype=torch.bool)
-    torch.testing.assert_close(objectives.dirichlet_kl(posterior, prior, mask)[0, 0], kl)
+    torch.testing.assert_close(dirichlet_kl(posterior, prior, mask)[0, 0], kl)
     exact = dict(zip(NAMES, gradients(reconstruction + kl, one)))
     terms = run("dirichlet", batch)
     samples = dict(zip(NAMES, gradients(terms.loss, parts)))
     count = batch.target.numel()
     torch.testing.assert_close(terms.reconstruction / count, reconstruction, rtol=0.02, atol=0.01)
     for name in ("prior_scores", "posterior_scores", "query"):
-        mean, error = samples[name].flatten(0, 1).mean(0), samples[name].flatten(0, 1).std(0) / math.sqrt(count)
-        assert ((mean - exact[name].flatten()).abs() <= 5 * error + 1e-3).all()
+        assert_mean(samples[name].flatten(0, 1), exact[name], slack=1e-3)
 
 
 def test_dirichlet_kl_in_float32():
@@ -417,14 +311,14 @@ def test_dirichlet_kl_in_float32():
     q = p * (1 + 1e-3 * torch.randn(1, 1, 60, generator=draw))
     mask = torch.zeros(1, 1, 60, dtype=torch.bool)
     expected = torch.distributions.kl_divergence(*(torch.distributions.Dirichlet(x.double()) for x in (q, p)))
-    torch.testing.assert_close(objectives.dirichlet_kl(q, p, mask).double(), expected, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(dirichlet_kl(q, p, mask).double(), expected, rtol=1e-3, atol=1e-6)
 
 
 def test_sampling_follows_the_distribution_and_never_draws_padding():
     torch.manual_seed(6)
     probs = torch.tensor([0.5, 0.0, 0.3, 0.2])
     logs = probs.log().clamp(min=LOG_ZERO).expand(1, 1, 4)
-    drawn = objectives.sample(logs, 40000).flatten()
+    drawn = sample(logs, 40000).flatten()
     counts = torch.bincount(drawn, minlength=4) / len(drawn)
     assert counts[1] == 0
     assert ((counts - probs).abs() < 5 * (probs * (1 - probs) / len(drawn)).sqrt() + 1e-9).all()

@@ -5,7 +5,7 @@ import torch
 from test_objectives import NAMES, gradients, leaves, make, run, words
 
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, MovingAverage, Settings
-from fairseq_attn_plugin.criterions.objectives.top_k import TopKConfig
+from fairseq_attn_plugin.criterions.objectives.support import TopKConfig
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops.likelihoods import mixture_nll
 
@@ -37,8 +37,7 @@ def test_sums_over_the_support_equal_the_formula(name, normalizer):
     expected = sum(supported(name, p, q, f) for p, q, f, _ in words(batch))
     terms = run(name, batch)
     torch.testing.assert_close(terms.loss, expected, rtol=1e-11, atol=1e-11)
-    for one, other in zip(gradients(terms.loss, parts), gradients(expected, parts)):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(gradients(terms.loss, parts), gradients(expected, parts), rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize(("name", "dense"), [("sparse-marginal", "marginal"), ("sparse-elbo", "elbo-enum")])
@@ -52,8 +51,7 @@ def test_enumeration_of_all_positions_gives_the_same(name, dense):
         torch.testing.assert_close(one.reconstruction, other.reconstruction)
         hits = "prior_correct" if name == "sparse-marginal" else "posterior_correct"
         assert int(getattr(one, hits)) == int(getattr(other, hits))
-        for a, b in zip(gradients(one.loss, parts), gradients(other.loss, parts)):
-            torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(gradients(one.loss, parts), gradients(other.loss, parts), rtol=1e-8, atol=1e-10)
 
 
 def test_no_more_vocabulary_projections_than_the_support_has_positions(monkeypatch):
@@ -92,19 +90,7 @@ def test_marginal_of_the_most_probable_positions(renormalize):
     terms = top(batch, renormalize, 2)
     torch.testing.assert_close(terms.loss, expected)
     torch.testing.assert_close(terms.reconstruction, expected.detach())
-    for one, other in zip(gradients(terms.loss, parts), gradients(expected, parts)):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
-
-
-def test_more_positions_tend_to_the_marginal_from_above():
-    parts = leaves(SOURCES)
-    batch = make(parts, SOURCES, TARGETS)
-    exact = run("marginal", batch).loss
-    values = [top(batch, False, count).loss.item() for count in (1, 2, 4, 7, 9)]
-    assert values == sorted(values, reverse=True) and values[2] > exact.item()
-    assert values[3] == values[4] == pytest.approx(exact.item(), rel=1e-12)
-    for a, b in zip(gradients(top(batch, False, 9).loss, parts), gradients(exact, parts)):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(gradients(terms.loss, parts), gradients(expected, parts), rtol=1e-9, atol=1e-11)
 
 
 def test_a_number_of_positions_below_one():

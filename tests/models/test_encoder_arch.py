@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from model_systems import LENGTHS, targets
-from models_for_tests import build, dictionary, fake_task, pad_batch
+from model_systems import LENGTHS, assert_steps_equal_the_whole, targets
+from models_for_tests import build, fake_task, pad_batch
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.decoding.export.onnx_check import compare
@@ -12,6 +12,7 @@ from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig, AttnLSTMModel
 from fairseq_attn_plugin.modules.encoders.stock_encoder import StockEncoder
+from fairseq_attn_plugin.testing import check_encoder
 
 ENCODERS = {
     "transformer": {"encoder_options": "encoder-attention-heads=2 encoder-normalize-before encoder-learned-pos"},
@@ -50,42 +51,23 @@ def test_encodings_are_the_encoders_own(arch):
 
 @encoders
 @pytest.mark.parametrize("options", [{}, {"decoder_zero_init": True}, {"rnn": "gru"}], ids=str)
-def test_padding_changes_nothing(arch, options):
-    model = make(arch, **options)
-    logits = [
-        model(pad_batch([3, 6, 1, 4], side, width), None, targets())[0] for side, width in (("left", 6), ("right", 9))
-    ]
-    torch.testing.assert_close(*logits)
-    attn = model(pad_batch(LENGTHS), None, targets())[1]["attn"][0]
-    assert attn[pad_batch(LENGTHS).eq(1).unsqueeze(1).expand_as(attn)].eq(0).all()
+def test_models_train_and_their_encoders_keep_the_contract(arch, options, tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("1 10\nw3 " + " ".join(["0.5"] * 10) + "\n")
+    model = make(arch, **options, encoder_embed_path=str(path)).train()
+    assert (model.encoder.embed_tokens.weight[model.encoder.dictionary.index("w3")] == 0.5).all()
+    check_encoder(model.encoder)
+    logits, extra = model(pad_batch(LENGTHS), None, targets())
+    assert extra["attn"][0].masked_select(pad_batch(LENGTHS).eq(1).unsqueeze(1)).eq(0).all()
+    logits.sin().sum().backward()
+    gradients = {name: p.grad for name, p in model.named_parameters() if not name.endswith("conv_bias")}
+    assert all(gradient.isfinite().all() for gradient in gradients.values())  # lightconv has a bias that it never reads
+    assert all(gradient.any() for name, gradient in gradients.items() if not name.endswith("k_proj.bias"))
 
 
 @encoders
 def test_steps_of_a_search_equal_the_whole(arch):
-    """Incremental decoding is forced decoding, after the rows of the beam have changed places, too."""
-    model, source = make(arch), pad_batch(LENGTHS)
-    rows, other = torch.arange(4).repeat_interleave(2), torch.tensor([1, 1, 2, 3, 4, 4, 7, 6])
-    histories = pad_batch([5] * 8, "right", symbols=15, seed=1)
-    encoder_out, progress = model.encoder(source), {}
-    encoder_out = model.encoder.reorder_encoder_out(encoder_out, rows)
-    assert len(encoder_out["encodings"]) == 4
-    for t in range(3):
-        step, _ = model.decoder(histories[:, : t + 1], encoder_out, progress)
-    encoder_out = model.encoder.reorder_encoder_out(encoder_out, other)
-    model.decoder.reorder_incremental_state(progress, other)
-    histories = torch.cat([histories[other, :3], histories[:, 3:]], 1)
-    step, _ = model.decoder(histories[:, :4], encoder_out, progress)
-    whole, _ = model(source[rows], None, histories)
-    torch.testing.assert_close(step[:, 0], whole[:, 3])
-
-
-@encoders
-def test_every_parameter_learns(arch):
-    model = make(arch, dropout=0.1).train()
-    model(pad_batch(LENGTHS), None, targets())[0].sin().sum().backward()
-    gradients = {name: p.grad for name, p in model.named_parameters() if not name.endswith("conv_bias")}
-    assert all(gradient.isfinite().all() for gradient in gradients.values())  # lightconv has a bias that it never reads
-    assert all(gradient.any() for name, gradient in gradients.items() if not name.endswith("k_proj.bias"))
+    assert_steps_equal_the_whole(make(arch), pad_batch(LENGTHS))
 
 
 @encoders
@@ -136,18 +118,6 @@ def test_sizes_and_options():
     assert [(c.in_channels, c.out_channels, c.kernel_size) for c in convolutions] == [(7, 14, (3,))] * 2
     convolutions = make("fconv", encoder_options="encoder-layers='[(6, 5)] * 4'").encoder.stock.convolutions
     assert [c.kernel_size for c in convolutions] == [(5,)] * 4
-
-
-def test_embeddings(tmp_path):
-    path = tmp_path / "vectors.txt"
-    path.write_text("1 10\nw3 " + " ".join(["0.5"] * 10) + "\n")
-    model = make("fconv", encoder_embed_path=str(path), encoder_freeze_embed=True)
-    weight = model.encoder.embed_tokens.weight
-    assert not weight.requires_grad and (weight[model.encoder.dictionary.index("w3")] == 0.5).all()
-    words = dictionary()
-    sizes = {"encoder_embed_dim": 12, "decoder_embed_dim": 12, "decoder_out_embed_dim": 12}
-    model = build("attn_lstm", fake_task(words, words), encoder_arch="fconv", share_all_embeddings=True, **sizes)
-    assert model.encoder.embed_tokens is model.decoder.embed_tokens
 
 
 @pytest.mark.parametrize(

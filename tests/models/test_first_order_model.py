@@ -3,7 +3,7 @@
 import pytest
 import torch
 from latent_models import PAD, criterion, sample
-from model_systems import targets
+from model_systems import LENGTHS, assert_steps_equal_the_whole
 from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.errors import OptionError
@@ -68,14 +68,6 @@ def test_forward_and_validation_give_the_likelihood():
     assert logged["soft"] > 0 and logged["prior_correct"] >= 0
 
 
-def test_equal_jumps_are_the_marginal_of_independent_alignments():
-    model, plain, batch = make(), make(arch="lstm_latent_small", latent_posterior="False"), sample()
-    model.decoder.jumps.data.fill_(0.3)
-    plain.load_state_dict({name: x for name, x in model.state_dict().items() if name != "decoder.jumps"})
-    with torch.no_grad():
-        torch.testing.assert_close(model(**batch["net_input"]), plain(**batch["net_input"]))
-
-
 @pytest.mark.parametrize("monotonic", [False, True])
 def test_padding_changes_nothing(monotonic):
     model = make(monotonic)
@@ -89,15 +81,9 @@ def test_padding_changes_nothing(monotonic):
 
 
 @pytest.mark.parametrize("monotonic", [False, True])
-def test_steps_equal_the_whole(monotonic):
-    model, source, words = make(monotonic), pad_batch([3, 6, 1, 4]), targets()
+def test_steps_of_a_search_equal_the_whole(monotonic):
     with torch.no_grad():
-        whole, extra = model(source, source.ne(PAD).sum(1), words)
-        encoder_out, state = model.encoder(source), {}
-        for step in range(words.size(1)):
-            out, attention = model.decoder(words[:, : step + 1], encoder_out, incremental_state=state)
-            torch.testing.assert_close(out[:, 0], whole[:, step])
-            torch.testing.assert_close(attention["attn"][0][:, 0], extra["attn"][0][:, step])
+        assert_steps_equal_the_whole(make(monotonic), pad_batch(LENGTHS))
 
 
 def test_posterior_alignments():

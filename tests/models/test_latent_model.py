@@ -5,6 +5,7 @@ import logging
 import pytest
 import torch
 from latent_models import PAD, SOURCES, TARGETS, criterion, make, sample
+from model_systems import assert_steps_equal_the_whole
 from models_for_tests import build, data_parallel, dictionary, fake_task, needs_autocast
 
 from fairseq_attn_plugin.criterions.objectives import (
@@ -109,32 +110,9 @@ def test_topk_feeds_the_context_of_these_positions():
     torch.testing.assert_close(model.train()(**net_input)[1]["attn"][0], plain)
 
 
-def test_topk_feed_without_its_options():
-    for options, message in (
-        ({}, "--latent-topk-feed: needs --latent-topk K"),
-        ({"latent_topk": 2, "input_feeding": "none"}, "--latent-topk-feed: needs --input-feeding context"),
-    ):
-        with pytest.raises(OptionError, match=message):
-            make(latent_topk_feed=True, **options)
-
-
-@pytest.mark.parametrize(("topk", "feed"), [(None, False), (2, False), (2, True)])
-def test_incremental_prediction_equals_the_whole_targets(topk, feed):
-    model = make(latent_topk=topk, latent_topk_feed=feed)
-    net_input = sample()["net_input"]
-    whole, extra = model(**net_input)
-    beam = 3
-    rows = torch.arange(4).repeat_interleave(beam)
-    encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(net_input["src_tokens"]), rows), {}
-    for t in range(3):
-        step, own = model.decoder(net_input["prev_output_tokens"][rows, : t + 1], encoder_out, state)
-        torch.testing.assert_close(step[:, 0], whole[rows, t])
-        torch.testing.assert_close(own["attn"][0][:, 0], extra["attn"][0][rows, t])
-    keep = torch.tensor([9, 10, 11, 3, 4, 5])  # two sentences are finished, the others change places
-    encoder_out = model.encoder.reorder_encoder_out(encoder_out, keep)
-    model.decoder.reorder_incremental_state(state, keep)
-    step, _ = model.decoder(net_input["prev_output_tokens"][rows[keep], :4], encoder_out, state)
-    torch.testing.assert_close(step[:, 0], whole[rows[keep], 3])
+@pytest.mark.parametrize("feed", [False, True])
+def test_steps_of_a_search_equal_the_whole(feed):
+    assert_steps_equal_the_whole(make(latent_topk=2, latent_topk_feed=feed), sample()["net_input"]["src_tokens"])
 
 
 def suited(name):
@@ -293,17 +271,6 @@ def test_the_checkpoint_remembers_how_it_predicts():
     assert trained.decoder.predicts_soft
 
 
-def test_stock_criterion_trains_the_marginal():
-    model, batch = make(), sample()
-    loss = -model(**batch["net_input"])[0].gather(-1, batch["target"].unsqueeze(-1)).squeeze(-1)
-    loss = loss[batch["target"].ne(PAD)].sum()
-    expected, _, _ = criterion(objective="marginal").train()(model, batch)
-    torch.testing.assert_close(loss, expected)
-    parameters = [p for name, p in model.named_parameters() if not name.startswith("posterior")]
-    for one, other in zip(torch.autograd.grad(loss, parameters), torch.autograd.grad(expected, parameters)):
-        torch.testing.assert_close(one, other)
-
-
 def test_dropout_is_the_same_for_all_alignments_of_a_step():
     model = make(dropout=0.5).train()
     batch = sample()
@@ -415,49 +382,47 @@ def test_logged_values_of_two_workers_are_those_of_one():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
-        ({"objective": "elbo"}, ["--objective elbo", "elbo-enum"]),
-        ({"baseline": "mean"}, ["--baseline mean", "soft, none, average"]),
-        ({"num_samples": 0}, ["--num-samples 0", "at least 1"]),
-        ({"exact_positions": 0}, ["--exact-positions 0", "at least 1"]),
-        ({"control_variates": True}, ["--control-variates True", "False with --objective elbo-enum", "wake-sleep"]),
+        ({"objective": "elbo"}, "--objective elbo.*elbo-enum"),
+        ({"baseline": "mean"}, "--baseline mean.*soft, none, average"),
+        ({"num_samples": 0}, "--num-samples 0.*at least 1"),
+        ({"exact_positions": 0}, "--exact-positions 0.*at least 1"),
+        ({"control_variates": True}, "--control-variates True.*False with --objective elbo-enum.*wake-sleep"),
         (
             {"objective": "wake-sleep", "num_samples": 1, "control_variates": True},
-            ["--num-samples 1", "at least 2 with --control-variates"],
+            "--num-samples 1.*at least 2 with --control-variates",
         ),
-        ({"gumbel_tau": 0.0}, ["--gumbel-tau 0.0", "above 0"]),
-        ({"gumbel_tau_start": -1.0}, ["--gumbel-tau-start -1.0", "above 0"]),
-        ({"kl_weight": -0.5}, ["--kl-weight -0.5", "0 or more"]),
-        ({"label_smoothing": 1.0}, ["--label-smoothing 1.0", "less than 1"]),
+        ({"gumbel_tau": 0.0}, "--gumbel-tau 0.0.*above 0"),
+        ({"gumbel_tau_start": -1.0}, "--gumbel-tau-start -1.0.*above 0"),
+        ({"kl_weight": -0.5}, "--kl-weight -0.5.*0 or more"),
+        ({"label_smoothing": 1.0}, "--label-smoothing 1.0.*less than 1"),
     ],
 )
-def test_wrong_options_of_the_criterion(options, words):
-    with pytest.raises(OptionError) as error:
+def test_wrong_options_of_the_criterion(options, message):
+    with pytest.raises(OptionError, match=message):
         criterion(**options)
-    for word in words:
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
-        ({"latent_topk": 0}, ["--latent-topk 0", "at least 1"]),
-        ({"latent_topk": 1025}, ["--latent-topk 1025", "1024"]),
-        ({"latent_prediction": "best"}, ["--latent-prediction best", "auto, marginal, soft"]),
-        ({"latent_alignment": "q"}, ["--latent-alignment q", "prior, posterior, bayes"]),
-        ({"latent_alignment": "posterior", "latent_posterior": "False"}, ["--latent-alignment posterior"]),
-        ({"input_feeding": "output"}, ["--input-feeding output", "context or none"]),
-        ({"adaptive_softmax_cutoff": "5"}, ["--adaptive-softmax-cutoff 5"]),
-        ({"decoder_attention": "False"}, ["--decoder-attention False"]),
-        ({"posterior_layers": 0}, ["--posterior-layers 0", "at least 1"]),
+        ({"latent_topk": 0}, "--latent-topk 0.*at least 1"),
+        ({"latent_topk_feed": True}, "--latent-topk-feed: needs --latent-topk K"),
+        ({"latent_topk_feed": True, "latent_topk": 2, "input_feeding": "none"}, "needs --input-feeding context"),
+        ({"latent_topk": 1025}, "--latent-topk 1025.*1024"),
+        ({"latent_prediction": "best"}, "--latent-prediction best.*auto, marginal, soft"),
+        ({"latent_alignment": "q"}, "--latent-alignment q.*prior, posterior, bayes"),
+        ({"latent_alignment": "posterior", "latent_posterior": "False"}, "--latent-alignment posterior"),
+        ({"input_feeding": "output"}, "--input-feeding output.*context or none"),
+        ({"adaptive_softmax_cutoff": "5"}, "--adaptive-softmax-cutoff 5"),
+        ({"decoder_attention": "False"}, "--decoder-attention False"),
+        ({"posterior_layers": 0}, "--posterior-layers 0.*at least 1"),
     ],
 )
-def test_wrong_options_of_the_model(options, words):
-    with pytest.raises(OptionError) as error:
+def test_wrong_options_of_the_model(options, message):
+    with pytest.raises(OptionError, match=message):
         build("lstm_latent_small", **options)
-    for word in words:
-        assert word in str(error.value)
 
 
 def test_objectives_and_models_that_do_not_go_together():
@@ -472,19 +437,12 @@ def test_objectives_and_models_that_do_not_go_together():
         )
 
 
-def test_architectures_have_the_papers_sizes():
-    from fairseq.models import MODEL_DATACLASS_REGISTRY
-
-    config = MODEL_DATACLASS_REGISTRY["lstm_latent"]()
-    assert (config.encoder_embed_dim, config.encoder_hidden_size, config.decoder_hidden_size) == (512, 512, 768)
-    assert config.encoder_layers == config.decoder_layers == 2 and config.encoder_bidirectional
-    assert (config.attention_score, config.attention_hidden_dim, config.dropout) == ("additive", 512, 0.3)
-    assert config.decoder_zero_init and config.input_feeding == "context"
-
-
-def test_recomputing_the_posterior_changes_nothing():
-    """Not even its dropout."""
-    model, batch = make(dropout=0.3).train(), sample()
+@pytest.mark.parametrize(
+    ("dtype", "precision"), [(torch.float64, "float32"), (torch.float32, "bfloat16")], ids=["float64", "bfloat16"]
+)
+def test_recomputing_the_posterior_changes_nothing(dtype, precision, bfloat16):
+    """Neither its dropout nor the precision of its products."""
+    model, batch = make(dtype, dropout=0.3, matmul_precision=precision).train(), sample()
     results = []
     for recompute in (False, True):
         torch.manual_seed(3)

@@ -16,7 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training import SIZES, generate, train
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules.encoders import encoder as encoders
 from fairseq_attn_plugin.modules.rnn import KINDS
 from fairseq_attn_plugin.ops import lstm as lstm_ops
 from fairseq_attn_plugin.ops import precision
@@ -86,55 +85,6 @@ def test_latent_objectives(arch, objective):
     assert_close(found, gradients)
 
 
-def test_products_of_the_posterior_are_the_same_when_recomputed():
-    batch = sample()
-    results = []
-    for recompute in (False, True):
-        torch.manual_seed(1)
-        model = build_translator("lstm_latent_small", **BFLOAT16).train()
-        net_input = batch["net_input"]
-        latent = model(**net_input, target=batch["target"], posterior=True, recompute=recompute)
-        latent.posterior_scores.sin().sum().backward()
-        results.append({name: p.grad for name, p in model.posterior.named_parameters()})
-    for name, gradient in results[0].items():
-        assert torch.equal(results[1][name], gradient), name
-
-
-@pytest.mark.parametrize("feeding", ["output", "context", "none"])
-def test_float32_equals_torchs_own_products(feeding):
-    """Wide enough for oneDNN's kernels; without them every product is torch's."""
-    wide = {f"{part}_dim": 64 for part in ("encoder_embed", "decoder_embed", "decoder_out_embed")}
-    wide |= {"encoder_hidden_size": 32, "decoder_hidden_size": 64}
-    source, previous = pad_batch(LENGTHS), targets()
-    results = []
-    for enabled in (True, False):
-        model = make("soft", feeding, torch.float32, **wide)
-        with torch.backends.mkldnn.flags(enabled=enabled):
-            results.append(trained(model, source, previous, previous.roll(-1, 1)))
-    (loss, gradients), (other, found) = results
-    torch.testing.assert_close(other, loss)
-    for name, gradient in gradients.items():
-        torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("lengths", [[3, 6, 1, 4], [5, 5], [4, 0, 2]])
-def test_layers_of_our_own_treat_padding_as_torchs(monkeypatch, side, lengths):
-    torch.manual_seed(0)
-    model = build_translator("lstm_soft").train()
-    source = pad_batch(lengths, side, width=7)
-    results = []
-    for by_layers in (False, True):
-        monkeypatch.setattr(encoders, "computed_by_layers", lambda x, rnn, chosen=by_layers: chosen)
-        model.zero_grad()
-        out = model.encoder(source)
-        (out["encodings"].sin().sum() + out["hidden"].cos().sum() + out["cell"].exp().sum()).backward()
-        results.append({key: out[key].detach() for key in ("encodings", "hidden", "cell")})
-        results[-1] |= {name: p.grad.clone() for name, p in model.encoder.named_parameters()}
-    for name, expected in results[0].items():
-        torch.testing.assert_close(results[1][name], expected, rtol=1e-4, atol=1e-5, msg=name)
-
-
 class Casts(TorchDispatchMode):
     """Shapes of the tensors that are cast to bfloat16."""
 
@@ -186,6 +136,15 @@ def test_evaluation_is_in_float32():
     source, previous = pad_batch(LENGTHS), targets()
     assert torch.equal(model(source, None, previous)[0], plain(source, None, previous)[0])
     assert precision_of(model) == torch.float32 and precision_of(model.train()) == torch.bfloat16
+    model(source, None, previous)
+    assert precision.product_type(torch.ones(1)) == torch.float32
+
+
+def test_parts_and_replicas_have_the_precision_of_their_model():
+    model = build_translator("lstm_agreement_small", **BFLOAT16).train()
+    replica = build_translator("lstm_soft", **BFLOAT16).train()._replicate_for_data_parallel()
+    replica._modules = {}  # torch's DataParallel leaves its replicas without parameters
+    assert {precision_of(one) for one in (model, *model.models.values(), replica)} == {torch.bfloat16}
 
 
 @pytest.mark.parametrize("arch", ["lstm_soft", "lstm_latent_small", "lstm_agreement_small", "han"])
@@ -250,37 +209,6 @@ def test_documents_are_classified():
     assert_close(results[1], results[0])
 
 
-def test_both_directions_of_an_agreement_model():
-    model = build_translator("lstm_agreement_small", **BFLOAT16).train()
-    assert precision_of(model) == torch.bfloat16
-    assert {precision_of(one) for one in model.models.values()} == {torch.bfloat16}
-
-
-def test_learns():
-    """The loss of a batch falls as far as in float32, at a rate at which roundings do not grow."""
-    losses = {}
-    for name in ("float32", "bfloat16"):
-        torch.manual_seed(4)
-        model = build_translator("lstm_soft", matmul_precision=name, **{"dropout": 0.0})
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-        source, previous = pad_batch([5, 7, 6, 4] * 2), targets(8, 6)
-        for _ in range(200):
-            optimizer.zero_grad()
-            loss, _ = trained(model, source, previous, previous.roll(-1, 1))
-            optimizer.step()
-        losses[name] = float(loss)
-        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-    assert losses["bfloat16"] < 0.6 and losses["bfloat16"] < losses["float32"] + 0.1, losses
-
-
-def test_products_in_is_not_left_behind():
-    model = make("soft", dtype=torch.float32, **BFLOAT16).train()
-    model(pad_batch(LENGTHS), None, targets())
-    assert precision.product_type(torch.ones(1)) == torch.float32
-    with products_in(torch.bfloat16):
-        assert precision.product_type(torch.ones(1)) == torch.bfloat16
-
-
 def test_checkpoints_may_be_trained_in_either_precision(tiny_data, tmp_path):
     options = ["--arch", "lstm_soft", *SIZES, "--log-format", "json"]
     first = train(tiny_data, tmp_path, *options, "--matmul-precision", "bfloat16", updates=30)
@@ -293,10 +221,3 @@ def test_checkpoints_may_be_trained_in_either_precision(tiny_data, tmp_path):
         perplexities.append(done.validations[-1]["valid_ppl"])
     assert perplexities[-1] < 0.8 * perplexities[0]
     assert generate(tiny_data, first.last)["H"]
-
-
-def test_replicas_have_the_precision_of_their_model():
-    """torch's DataParallel leaves its replicas without parameters."""
-    replica = build_translator("lstm_soft", **BFLOAT16).train()._replicate_for_data_parallel()
-    replica._modules = {}
-    assert precision_of(replica) == torch.bfloat16

@@ -6,7 +6,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from latent_models import PAD, sample
 from latent_models import make as make_latent
 from model_systems import LENGTHS, make, targets
-from models_for_tests import build, dictionary, fake_task, pad_batch
+from models_for_tests import build, dictionary, fake_task, pad_batch, save_checkpoint
 
 from fairseq_attn_plugin.errors import OptionError
 
@@ -123,12 +123,9 @@ def test_embeddings_as_wide_as_context_and_state_are_shared():
 
 
 def test_teachers_have_the_same_output_layer(tmp_path):
-    paths = {kind: str(tmp_path / f"{kind}.pt") for kind in ("tanh", "linear")}
-    for kind in paths:
-        state = {"model": build("lstm_soft", output_layer=kind).state_dict(), "args": None, "cfg": {"model": {}}}
-        history = {"optimizer_history": [{"criterion_name": "", "num_updates": 1, "lr_scheduler_state": {}}]}
-        extra = {"last_optimizer_state": None, "extra_state": {"train_iterator": {"epoch": 1}}}
-        torch.save({**state, **history, **extra}, paths[kind])
+    paths = {}
+    for kind in ("tanh", "linear"):
+        paths[kind] = save_checkpoint(tmp_path / f"{kind}.pt", build("lstm_soft", output_layer=kind))
         build("lstm_gaussian", output_layer=kind, election_teacher=paths[kind])
     with pytest.raises(OptionError, match="has no attentional layer .*--output-layer linear"):
         build("lstm_gaussian", election_teacher=paths["linear"])

@@ -4,6 +4,7 @@ import oracles_posterior
 import pytest
 import torch
 from latent_models import PAD, SOURCES, TARGETS, criterion, sample
+from model_systems import assert_steps_equal_the_whole
 from models_for_tests import build
 
 from fairseq_attn_plugin.attention import registry
@@ -83,37 +84,13 @@ def test_sums_that_could_lose_words_are_computed_one_by_one(gradients, monkeypat
     torch.testing.assert_close(found, right)
 
 
-def test_it_differs_from_the_prior_once_a_word_is_known():
-    model, net_input = make(), sample()["net_input"]
-    plain = build("lstm_latent_small", decoder_layers=1, latent_posterior="False").double().eval()
-    plain.load_state_dict(model.state_dict())
-    found, right = (m(**net_input)[1]["attn"][0] for m in (model, plain))
-    torch.testing.assert_close(found[:, 0], right[:, 0])
-    assert (found - right).abs().max() > 1e-5
-
-
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("options", CASES, ids=str)
-def test_incremental_decoding_equals_the_whole_target_for_every_hypothesis(options, kept, monkeypatch):
-    model, net_input = make(**options), sample()["net_input"]
+def test_steps_of_a_search_equal_the_whole(options, kept, monkeypatch):
     if not kept:
         monkeypatch.setattr(latent_decoder, "EXPONENTIALS_BYTES", 0)
-    beam, steps = 2, net_input["prev_output_tokens"].size(1)
-    encoder_out = model.encoder(net_input["src_tokens"])
-    rows = torch.arange(len(SOURCES)).repeat_interleave(beam)
-    draw = torch.Generator().manual_seed(4)
-    words = torch.randint(4, 15, (len(rows), steps), generator=draw)
-    whole, _ = model(net_input["src_tokens"][rows], None, words)
-    expanded = model.encoder.reorder_encoder_out(encoder_out, rows)
-    progress = {}
-    for t in range(steps):
-        found, _ = model.decoder(words[:, : t + 1], expanded, progress)
-        torch.testing.assert_close(found[:, -1], whole[:, t])
-        # the two hypotheses of a sentence change places
-        order = torch.arange(len(rows)).view(-1, beam).flip(1).flatten()
-        model.decoder.reorder_incremental_state(progress, order)
-        words, whole = words[order], whole[order]
-    progress = model.decoder.get_incremental_state(progress, "progress")
+    model = make(**options)
+    _, progress = assert_steps_equal_the_whole(model, sample()["net_input"]["src_tokens"])
     assert isinstance(progress.state, DecoderState)
     assert (progress.memory.exponentials is not None) == (kept and model.decoder.is_linear)
 
@@ -152,7 +129,7 @@ class Looks(SoftAttention):
     ],
 )
 def test_what_it_refuses(options, message, monkeypatch):
-    monkeypatch.setitem(registry._MECHANISMS, "looks", Looks)
+    monkeypatch.setitem(registry.MECHANISMS.found, "looks", Looks)
     with pytest.raises(OptionError, match=message):
         make(**options)
 

@@ -1,9 +1,10 @@
-"""``--rnn gru``: encoders and decoders against torch's GRU, kinds that are mixed, and what GRUs exclude."""
+"""Encoders and decoders against torch's LSTM and GRU, ``--rnn gru``, kinds that are mixed, and what GRUs exclude."""
 
 import pytest
 import torch
 from model_systems import LENGTHS, make, targets
 from models_for_tests import build, pad_batch
+from test_han import DOCUMENTS, batch
 from test_han import build as build_classifier
 
 from fairseq_attn_plugin.errors import OptionError
@@ -13,24 +14,39 @@ from fairseq_attn_plugin.ops import lstm as lstm_ops
 from fairseq_attn_plugin.ops.precision import products_in
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+def factors(x):
+    return torch.linspace(-1, 1, x.size(-1), dtype=x.dtype)
+
+
 @pytest.mark.parametrize("by", ["torch", "layers"])
-def test_encoder_equals_torchs_gru_on_every_sentence_alone(side, by, monkeypatch):
-    encoder = make("gru/soft").encoder
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_encoder_equals_torchs_on_every_sentence_alone_forward_and_backward(kind, side, bidirectional, by, monkeypatch):
+    encoder = make("soft", rnn=kind, encoder_bidirectional=bidirectional).encoder
     monkeypatch.setattr(encoders, "computed_by_layers", lambda x, rnn: by == "layers")
     source = pad_batch([3, 6, 0, 4], side, width=7)
     with products_in(torch.float64):
         out = encoder(source)
-    assert out["cell"] is None and encoder.kind == "gru"
+    assert (out["cell"] is None) == (kind == "gru") == (encoder.kind == "gru")
+    states = [out[name] for name in encoder.states]
+    total = sum((x * factors(x)).sum() for x in (out["encodings"], *states))
+    expected = 0
     for row, tokens in enumerate(source):
         real = tokens.ne(1)
         assert out["encodings"][row, ~real].eq(0).all()
-        if real.any():
-            encodings, last = encoder.gru(encoder.embed_tokens(tokens[real]).unsqueeze(0))
-            torch.testing.assert_close(out["encodings"][row, real], encodings[0])
-            torch.testing.assert_close(out["hidden"][row], last.view(2, 2, -1).flatten(1))
-        else:
-            assert out["hidden"][row].eq(0).all()
+        if not real.any():
+            assert all(state[row].eq(0).all() for state in states)
+            continue
+        encodings, last = encoder.rnn(encoder.embed_tokens(tokens[real]).unsqueeze(0))
+        torch.testing.assert_close(out["encodings"][row, real], encodings[0])
+        expected = expected + (encodings * factors(encodings)).sum()
+        for state, one in zip(states, last if kind == "lstm" else [last]):
+            one = one.view(2, 1 + bidirectional, -1).flatten(1)
+            torch.testing.assert_close(state[row], one)
+            expected = expected + (one * factors(one)).sum()
+    parameters = list(encoder.parameters())
+    torch.testing.assert_close(*(torch.autograd.grad(x, parameters) for x in (total, expected)))
 
 
 @pytest.mark.parametrize("feeding", ["output", "context", "none"])
@@ -67,30 +83,6 @@ def test_decoder_equals_torchs_gru_step_by_step(feeding):
             feed = torch.tanh(decoder.output_projection(torch.cat([context, x], -1)))
         elif feeding == "context":
             feed = context
-
-
-def test_gradients_of_the_loop():
-    """Numerical gradients of the embeddings through encoder, loop and attention."""
-    model = make("gru/soft", encoder_layers=1, decoder_hidden_size=4, decoder_out_embed_dim=4)
-    for module in (model.encoder, model.decoder):
-        module.embed_tokens.weight.data *= 3
-    source, target = pad_batch([3, 2]), targets(2, 3)
-    weights = [model.encoder.embed_tokens.weight, model.decoder.gru.weight_hh_l1, model.decoder.gru.weight_ih_l0]
-
-    def loss():
-        return model(source, None, target)[0].sin().sum()
-
-    gradients = torch.autograd.grad(loss(), weights)
-    for weight, gradient in zip(weights, gradients):
-        direction = torch.randn_like(weight)
-        with torch.no_grad():
-            ends = []
-            for sign in (1, -1):
-                weight.add_(direction, alpha=sign * 1e-6)
-                ends.append(loss())
-                weight.sub_(direction, alpha=sign * 1e-6)
-        numerical = (ends[0] - ends[1]) / 2e-6
-        torch.testing.assert_close((gradient * direction).sum(), numerical, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -137,25 +129,14 @@ def test_documents_in_bfloat16_have_layers_of_our_own(monkeypatch, bfloat16):
     layer = ragged.rnn_layer
     monkeypatch.setattr(lstm_ops, "LEAST_PRODUCTS", 0)
     monkeypatch.setattr(ragged, "rnn_layer", lambda *args: calls.append(args) or layer(*args))
-    from test_han import DOCUMENTS, batch
-
     logits, _ = model(batch(DOCUMENTS), classification_head_name="head")
     assert calls and logits.dtype == torch.float32
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"rnn": "rnn"}, "^--rnn rnn: must be lstm or gru$"),
-        ({"encoder_rnn": "GRU"}, "^--encoder-rnn GRU: must be lstm or gru$"),
-    ],
-)
-def test_mistakes(options, words):
-    with pytest.raises(OptionError, match=words):
-        build("attn_lstm", **options)
-
-
-def test_forget_bias_of_the_lstm_alone():
+def test_forget_bias_is_of_the_lstm_alone_and_other_kinds_are_none():
+    for name in ("rnn", "encoder_rnn"):
+        with pytest.raises(OptionError, match=f"^--{name.replace('_', '-')} GRU: must be lstm or gru$"):
+            build("attn_lstm", **{name: "GRU"})
     model = build("attn_lstm", encoder_rnn="gru", forget_bias=1.0, decoder_layers=1)
     lstm = model.decoder.lstm
     assert torch.equal((lstm.bias_ih_l0 + lstm.bias_hh_l0).chunk(4)[1], torch.ones(14))

@@ -69,8 +69,7 @@ def test_probabilities_equal_the_formula(beam):
     torch.testing.assert_close(expected.sum(-1), torch.ones_like(expected[..., 0]))
     leaves = (features, weight, bias, weights, *copying.gate.parameters())
     ones = torch.autograd.grad(found.square().sum(), leaves)
-    for one, other in zip(ones, torch.autograd.grad(expected.log().square().sum(), leaves)):
-        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(ones, torch.autograd.grad(expected.log().square().sum(), leaves))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -85,22 +84,7 @@ def test_loss_in_blocks_is_fairseqs_of_the_formula(smoothing, monkeypatch):
     torch.testing.assert_close(found.loss, loss)
     torch.testing.assert_close(found.nll, nll.detach())
     leaves = (features, weight, bias, weights, *copying.gate.parameters())
-    for one, other in zip(torch.autograd.grad(found.loss, leaves), torch.autograd.grad(loss, leaves)):
-        torch.testing.assert_close(one, other)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_gradcheck(smoothing):
-    copying, *leaves, tokens = mixture(sentences=2, steps=2)
-    target = torch.tensor([[10, 2], [6, PAD]])
-
-    def loss(features, weight, bias, weights):
-        return copying.loss(features, (weight, bias), weights, tokens, Targets(target, PAD, smoothing)).loss
-
-    def log_probs(features, weight, bias, weights):
-        return copying(features @ weight.t() + bias, features, weights, tokens)
-
-    assert torch.autograd.gradcheck(loss, leaves) and torch.autograd.gradcheck(log_probs, leaves)
+    torch.testing.assert_close(torch.autograd.grad(found.loss, leaves), torch.autograd.grad(loss, leaves))
 
 
 @pytest.mark.parametrize("gate", [-300.0, 300.0])

@@ -20,20 +20,6 @@ def draw(rows, size, seed=0, scale=1.0, dtype=torch.float64):
     return potentials.to(dtype), transitions.to(dtype)
 
 
-def loop(potentials, transitions):
-    """The textbook algorithm: messages to both states in log space, one position at a time, with autograd."""
-    unary = torch.stack([torch.zeros_like(potentials), potentials], dim=-1)
-    size = potentials.size(1)
-    forward = [unary[:, 0] + transitions.mean(dim=0)]
-    for j in range(1, size):
-        forward.append(unary[:, j] + torch.logsumexp(forward[-1].unsqueeze(2) + transitions, dim=1))
-    backward = [transitions.mean(dim=1).expand(len(potentials), 2)]
-    for j in range(size - 1, 0, -1):
-        backward.append(torch.logsumexp(transitions + (unary[:, j] + backward[-1]).unsqueeze(1), dim=2))
-    both = torch.stack(forward, dim=1) + torch.stack(backward[::-1], dim=1)
-    return both.softmax(dim=-1)[..., 1]
-
-
 def torch_struct(potentials, transitions):
     """Marginals by torch-struct. Its chain has one potential per edge, ``[to, from]``, and fails for one position.
 
@@ -63,8 +49,9 @@ def test_equals_enumeration_of_all_labelings(method, size):
     factors = torch.randn(3, size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     inputs = (potentials, transitions)
     gradients = torch.autograd.grad((marginals * factors).sum(), inputs)
-    for own, other in zip(gradients, torch.autograd.grad((expected * factors).sum(), inputs)):
-        torch.testing.assert_close(own, other, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(
+        gradients, torch.autograd.grad((expected * factors).sum(), inputs), rtol=1e-10, atol=1e-12
+    )
 
 
 @methods
@@ -93,13 +80,6 @@ def test_equals_torch_struct(method, size):
     potentials, transitions = draw(4, size, seed=size)
     marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
     torch.testing.assert_close(marginals, torch_struct(potentials, transitions))
-
-
-@methods
-def test_equals_the_textbook_loop(method):
-    potentials, transitions = draw(4, 30)
-    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
-    torch.testing.assert_close(marginals, loop(potentials, transitions))
 
 
 @methods
@@ -143,15 +123,6 @@ def test_half_precision_is_computed_in_full(method, dtype):
         exact = torch.sigmoid(chain_log_odds(potentials.detach().double(), transitions.detach().double()))
         torch.testing.assert_close(marginals.double(), exact, rtol=0, atol=2e-6 if scale == 1 else 2e-3)
         assert potentials.grad.isfinite().all() and transitions.grad.isfinite().all()
-
-
-@methods
-def test_strong_coupling_makes_the_chain_agree(method):
-    transitions = torch.tensor([[30.0, -30.0], [-30.0, 30.0]])
-    potentials = torch.full((1, 50), -1.0)
-    potentials[0, 17] = 51.0  # outweighs the 49 others by 2, and all are equal
-    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
-    torch.testing.assert_close(marginals, torch.full((1, 50), 2.0).sigmoid(), atol=1e-4, rtol=0)
 
 
 def test_leading_dimensions_and_the_choice_of_method():

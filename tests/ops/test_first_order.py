@@ -74,29 +74,10 @@ def test_equals_the_sum_over_all_paths(monotonic, padding):
     torch.testing.assert_close(predictions.exp().sum(-1), torch.ones(1, STEPS, dtype=torch.float64))
     leaves = (table, content, emissions)
     found = torch.autograd.grad(likelihoods.sum(), leaves)
-    for one, other in zip(found, torch.autograd.grad(expected[-1], leaves)):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(found, torch.autograd.grad(expected[-1], leaves), rtol=1e-10, atol=1e-12)
     weights = posteriors(chain, wide, seen)[0]
     torch.testing.assert_close(weights[:, ~mask[0]], shares, rtol=1e-10, atol=1e-12)
     assert (weights[:, mask[0]] == 0).all()
-
-
-def test_gradcheck():
-    table, content, emissions = numbers(1)
-    mask = torch.tensor([[True, False, False, False]])
-
-    def likelihood(table, content, emissions):
-        content = content.masked_fill(mask, LOG_ZERO)
-        return forward_algorithm(jump_chain(table, mask, True), content[None], emissions[None])[1]
-
-    assert torch.autograd.gradcheck(likelihood, (table, content, emissions))
-
-
-def test_equal_jumps_are_no_chain():
-    _, content, emissions = numbers(2)
-    chain = jump_chain(torch.full((5,), 0.7, dtype=torch.float64), torch.zeros(1, POSITIONS, dtype=torch.bool))
-    _, likelihoods = forward_algorithm(chain, content[None], emissions[None])
-    torch.testing.assert_close(likelihoods[0], (content.log_softmax(-1) + emissions).logsumexp(-1))
 
 
 def test_step_by_step_and_finite_in_float32():

@@ -73,29 +73,6 @@ def gradients(total, batch, weights):
     return found
 
 
-def direct(batch, weights, mixture, smoothing=0.0):
-    """All logits at once, by autograd: the computation that the blocks replace."""
-    memory = batch.memory
-    if memory is None:
-        hidden = batch.query.unsqueeze(2)
-    elif batch.chosen is None:
-        hidden = memory.unsqueeze(1) + batch.query.unsqueeze(2)
-    else:
-        rows = torch.arange(len(memory))[:, None, None]
-        hidden = memory[rows, batch.chosen] + batch.query.unsqueeze(2)
-    features = hidden if batch.split else torch.tanh(hidden)
-    if batch.keep is not None:
-        features = features * batch.keep.unsqueeze(2)
-    log_probs = torch.nn.functional.linear(features, batch.weight, batch.bias).log_softmax(-1)
-    gold = log_probs.gather(-1, batch.target[:, :, None, None].expand(*log_probs.shape[:3], 1)).squeeze(-1)
-    uniform = smoothing / (log_probs.size(-1) - 1)
-    gold = (1 - smoothing - uniform) * gold + uniform * log_probs.sum(-1)
-    if batch.pad_mask is not None:
-        weights = weights.masked_fill(batch.pad_mask.unsqueeze(1), LOG_ZERO if mixture else 0.0)
-    words = (weights + gold).logsumexp(-1) if mixture else (weights * gold).sum(-1)
-    return -words.masked_fill(batch.target_mask, 0.0).sum()
-
-
 @pytest.fixture(params=["one-block", "tiny-blocks", "sentence-groups"])
 def blocks(request, monkeypatch):
     """Blocks of everything, of one row, and of two sentences."""
@@ -104,75 +81,40 @@ def blocks(request, monkeypatch):
 
 
 @pytest.mark.parametrize(("kind", "mixture", "smoothing"), list(itertools.product(KINDS, (True, False), (0.0, 0.2))))
-def test_equals_the_formula(kind, mixture, smoothing, blocks):
-    batch = alignments(kind)
-    logs = log_weights(batch)
-    weights = (logs if mixture else logs.exp()).requires_grad_()
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-12), (torch.float32, 4e-6)], ids=str)
+def test_equals_the_formula(kind, mixture, smoothing, dtype, close, blocks):
+    exact, batch = alignments(kind), alignments(kind, dtype=dtype)
+    logs = log_weights(exact)
+    wide = (logs if mixture else logs.exp()).requires_grad_()
+    weights = wide.detach().to(dtype).requires_grad_()
     result = (mixture_nll if mixture else expected_nll)(batch, weights, smoothing)
-    expected = oracles.alignment_nll(batch, weights, mixture, smoothing)
-    torch.testing.assert_close(result.total, expected, rtol=1e-12, atol=1e-12)
-    for one, other in zip(gradients(result.total, batch, weights), gradients(expected, batch, weights)):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize(("kind", "mixture"), list(itertools.product(KINDS, (True, False))))
-def test_float32_is_no_further_off_than_all_logits_at_once(kind, mixture, blocks):
-    exact = alignments(kind)
-    weights = log_weights(exact) if mixture else log_weights(exact).exp()
-    weights.requires_grad_()
-    reference = gradients(direct(exact, weights, mixture), exact, weights)
-    single = alignments(kind, dtype=torch.float32)
-    narrow = weights.detach().float().requires_grad_()
-
-    def distance(values):
-        return [(a.double() - b).abs().max().item() for a, b in zip(values, reference)]
-
-    ours = distance(gradients((mixture_nll if mixture else expected_nll)(single, narrow).total, single, narrow))
-    theirs = distance(gradients(direct(single, narrow, mixture), single, narrow))
-    for one, other, value in zip(ours, theirs, reference):
-        assert one <= 2 * other + 4e-7 * value.abs().max().item()
-
-
-@pytest.mark.parametrize("kind", ["all", "linear"])
-def test_gradcheck(kind):
-    batch = alignments(kind)
-    weights = log_weights(batch).requires_grad_()
-
-    def total(memory, query, weight, bias, weights):
-        moved = batch._replace(memory=memory, query=query, weight=weight, bias=bias)
-        return mixture_nll(moved, weights, 0.1).total + 0.5 * expected_nll(moved, weights.exp()).total
-
-    assert torch.autograd.gradcheck(total, (*batch[:4], weights))
-
-
-def test_log_likelihoods_and_predictions(blocks):
-    batch = alignments()
-    mixtures = torch.stack([log_weights(batch, seed).exp() for seed in (1, 2)])
-    result = log_likelihoods(batch, mixtures)
-    assert result.total == 0 and not result.log_likelihood.requires_grad
-    for row, step in itertools.product(range(3), range(5)):
-        if batch.target_mask[row, step]:
-            assert not result.correct[:, row, step].any()
-            continue
-        real = [j for j in range(batch.size) if not batch.pad_mask[row, j]]
-        words = torch.stack([oracles.word_log_probs(batch, row, step, j) for j in real])
-        torch.testing.assert_close(result.log_likelihood[row, step, real], words[:, batch.target[row, step]])
-        for c, mixture in enumerate(mixtures):
-            best = (mixture[row, step, real] @ words.exp()).argmax()
-            assert result.correct[c, row, step] == (best == batch.target[row, step])
+    expected = oracles.alignment_nll(exact, wide, mixture, smoothing)
+    torch.testing.assert_close(result.total.double(), expected, rtol=close, atol=close)
+    for one, other in zip(gradients(result.total, batch, weights), gradients(expected, exact, wide)):
+        torch.testing.assert_close(one.double(), other, rtol=100 * close, atol=10 * close)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_most_probable_word_of_a_mixture_is_correct(kind):
-    """Each position's exponentials are divided by their own sum; these sums differ by orders of magnitude."""
+def test_log_likelihoods_and_predictions(kind, blocks):
+    """Sums of exponentials differ by orders of magnitude; the first mixture predicts all words."""
     batch = alignments(kind)
     batch = batch._replace(weight=4 * batch.weight.detach())
-    mixture = log_weights(batch).exp()
+    mixtures, pairs = torch.stack([log_weights(batch, seed).exp() for seed in (1, 2)]), {}
     for row, step in itertools.product(range(3), range(5)):
-        positions = range(batch.size) if batch.chosen is None else batch.chosen[row, step]
+        real = [k for k in range(batch.size) if batch.pad_mask is None or not batch.pad_mask[row, k]]
+        positions = real if batch.chosen is None else batch.chosen[row, step]
         words = torch.stack([oracles.word_log_probs(batch, row, step, j) for j in positions])
-        batch.target[row, step] = (mixture[row, step] @ words.exp()).argmax()
-    assert log_likelihoods(batch, mixture.unsqueeze(0)).correct[0].equal(~batch.target_mask)
+        best = [(mixture[row, step, real] @ words.exp()).argmax() for mixture in mixtures]
+        batch.target[row, step] = best[0]
+        pairs[row, step] = real, words[:, best[0]], [True, bool(best[0] == best[1])]
+    result = log_likelihoods(batch, mixtures)
+    assert result.total == 0 and not result.log_likelihood.requires_grad
+    for (row, step), (real, expected, correct) in pairs.items():
+        if batch.target_mask[row, step]:
+            assert not result.correct[:, row, step].any()
+            continue
+        torch.testing.assert_close(result.log_likelihood[row, step, real], expected)
+        assert result.correct[:, row, step].tolist() == correct
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -216,10 +158,9 @@ def test_a_position_that_is_chosen_twice():
     batch = batch._replace(chosen=batch.chosen[..., :1].expand(-1, -1, 2))
     for ours, mixture in ((mixture_nll, True), (expected_nll, False)):
         weights = (log_weights(batch) if mixture else log_weights(batch).exp()).requires_grad_()
-        one, other = ours(batch, weights, 0.1).total, direct(batch, weights, mixture, 0.1)
+        one, other = ours(batch, weights, 0.1).total, oracles.alignment_nll(batch, weights, mixture, 0.1)
         torch.testing.assert_close(one, other)
-        for a, b in zip(gradients(one, batch, weights), gradients(other, batch, weights)):
-            torch.testing.assert_close(a, b)
+        torch.testing.assert_close(gradients(one, batch, weights), gradients(other, batch, weights))
 
 
 @pytest.mark.parametrize("mixture", [True, False])
@@ -237,10 +178,11 @@ def test_words_of_padding_share_nothing(mixture, pairs):
     weights.requires_grad_()
     one = (mixture_nll if mixture else expected_nll)(batch, weights)
     assert not pairs
-    other = direct(batch, weights, mixture)
+    other = oracles.alignment_nll(batch, weights, mixture)
     torch.testing.assert_close(one.total, other)
-    for a, b in zip(gradients(one.total, batch, weights), gradients(other, batch, weights)):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        gradients(one.total, batch, weights), gradients(other, batch, weights), rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=str)
@@ -251,33 +193,14 @@ def test_parts_that_share_no_words_are_computed_pair_by_pair(kind, dtype, tolera
         batch.weight[:3, :SPLIT] += 100 * torch.sign(batch.weight[:3, :SPLIT])
         batch.weight[3:, SPLIT:] += 100 * torch.sign(batch.weight[3:, SPLIT:])
     weights = log_weights(batch).requires_grad_()
-    result, expected = mixture_nll(batch, weights), direct(batch, weights, mixture=True)
+    result, expected = mixture_nll(batch, weights), oracles.alignment_nll(batch, weights, True)
     assert pairs
     torch.testing.assert_close(result.total, expected, rtol=tolerance, atol=tolerance)
     for one, other in zip(gradients(result.total, batch, weights), gradients(expected, batch, weights)):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=100 * tolerance)
+        # probabilities are off by 300 eps, of logits of 300, and their gradients have a weight of 100
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=400 * tolerance)
     gold = mixture_log_probs(batch, weights).gather(-1, batch.target.unsqueeze(-1)).squeeze(-1)
     torch.testing.assert_close(-gold.masked_fill(batch.target_mask, 0.0).sum(), expected)
-
-
-@pytest.mark.parametrize("kind", ["all", "linear"])
-def test_more_padding_changes_nothing(kind, blocks):
-    batch = alignments(kind)
-    weights = log_weights(batch).requires_grad_()
-    before = mixture_nll(batch, weights).total
-    pad = torch.nn.functional.pad
-    wider = batch._replace(
-        memory=pad(batch.memory, (0, 0, 2, 0), value=9.0),
-        query=pad(batch.query, (0, 0, 0, 3), value=9.0),
-        target=pad(batch.target, (0, 3)),
-        target_mask=pad(batch.target_mask, (0, 3), value=True),
-        pad_mask=pad(batch.pad_mask, (2, 0), value=True),
-        keep=None if batch.keep is None else pad(batch.keep, (0, 0, 0, 3)),
-    )
-    after = mixture_nll(wider, pad(weights, (2, 0, 0, 3), value=LOG_ZERO)).total
-    torch.testing.assert_close(after, before)
-    for one, other in zip(gradients(before, batch, weights), gradients(after, batch, weights)):
-        torch.testing.assert_close(one, other)
 
 
 def test_inputs_are_left_as_they_are():
@@ -290,20 +213,6 @@ def test_inputs_are_left_as_they_are():
             mixture_log_probs(batch, weights)
         for tensor, copy in zip(batch, copies):
             assert copy is None or torch.equal(tensor, copy)
-
-
-@pytest.mark.parametrize("kind", ["all", "linear"])
-@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
-def test_autocast_is_finite_and_near(half, kind):
-    batch = alignments(kind, dtype=torch.float32)
-    weights = log_weights(batch).requires_grad_()
-    with torch.autocast("cpu", dtype=half):
-        result = mixture_nll(batch, weights)
-    exact = mixture_nll(batch, weights)
-    torch.testing.assert_close(result.total, exact.total, rtol=2e-2, atol=1e-2)
-    for one, other in zip(gradients(result.total, batch, weights), gradients(exact.total, batch, weights)):
-        assert one.dtype == torch.float32
-        torch.testing.assert_close(one, other, rtol=0.1, atol=5e-2)
 
 
 @pytest.mark.parametrize("kind", ["index", "linear-index"])
@@ -374,8 +283,7 @@ def test_float16_products_do_not_overflow_over_many_words():
     exact = torch.autograd.grad(expected_nll(batch, weights).total, (weight, bias))
     with torch.autocast("cpu", dtype=torch.float16):
         found = torch.autograd.grad(expected_nll(batch, weights).total, (weight, bias))
-    for one, other in zip(found, exact):
-        torch.testing.assert_close(one, other, rtol=0.02, atol=0.5)
+    torch.testing.assert_close(found, exact, rtol=0.02, atol=0.5)
 
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])

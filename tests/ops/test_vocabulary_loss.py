@@ -33,21 +33,6 @@ def small_blocks(monkeypatch, rows=3):
     monkeypatch.setattr(alignment_blocks, "BLOCK_BYTES", {"cpu": 1, "cuda": 1})
 
 
-def formula(features, weight, bias, target, smoothing):
-    """Loss and negative log-likelihood, word by word, in python's numbers."""
-    loss = nll = 0.0
-    for x, y in zip(features.reshape(-1, WIDTH).tolist(), target.flatten().tolist()):
-        if y == PAD:
-            continue
-        scores = [sum(a * b for a, b in zip(x, row)) for row in weight.tolist()]
-        scores = scores if bias is None else [a + b for a, b in zip(scores, bias.tolist())]
-        norm = math.log(sum(map(math.exp, scores)))
-        each = smoothing / (len(scores) - 1)
-        nll += norm - scores[y]
-        loss += (1 - smoothing - each) * (norm - scores[y]) + each * sum(norm - score for score in scores)
-    return loss, nll
-
-
 def stock(features, weight, bias, target, smoothing):
     log_probs = torch.nn.functional.linear(features, weight, bias).log_softmax(-1)
     flat = log_probs.view(-1, len(weight)), target.reshape(-1)
@@ -56,16 +41,6 @@ def stock(features, weight, bias, target, smoothing):
 
 def gradients(loss, *tensors):
     return torch.autograd.grad(loss, [tensor for tensor in tensors if tensor is not None])
-
-
-@pytest.mark.parametrize("smoothing", SMOOTHINGS)
-@pytest.mark.parametrize("bias", [True, False])
-def test_equals_the_formula(smoothing, bias):
-    features, weight, bias, target = batch(bias=bias)
-    found = vocabulary_loss(features, weight, bias, Targets(target, PAD, smoothing))
-    loss, nll = formula(features, weight, bias, target, smoothing)
-    assert found.loss.item() == pytest.approx(loss, rel=1e-12) and found.nll.item() == pytest.approx(nll, rel=1e-12)
-    assert not found.nll.requires_grad
 
 
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
@@ -82,12 +57,6 @@ def test_equals_fairseq_with_gradients(smoothing, bias, rows, dtype, close, monk
     torch.testing.assert_close(gradients(3 * found.loss, *tensors[:3]), expected, rtol=10 * close, atol=10 * close)
 
 
-def test_derivatives_equal_differences():
-    features, weight, bias, target = batch(shape=(4,))
-    targets = Targets(target, PAD, 0.2)
-    assert torch.autograd.gradcheck(lambda *tensors: vocabulary_loss(*tensors, targets).loss, (features, weight, bias))
-
-
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
 @pytest.mark.parametrize("offset", [0.0, 300.0, -300.0])
 def test_logits_of_any_size(smoothing, offset):
@@ -98,8 +67,7 @@ def test_logits_of_any_size(smoothing, offset):
     found = vocabulary_loss(*tensors[:3], Targets(tensors[3], PAD, smoothing))
     assert nll > 500
     torch.testing.assert_close((found.loss, found.nll), (loss, nll), rtol=1e-5, atol=1e-3)
-    for value, expected in zip(gradients(found.loss, *tensors[:3]), gradients(loss, *tensors[:3])):
-        torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(gradients(found.loss, *tensors[:3]), gradients(loss, *tensors[:3]), rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])

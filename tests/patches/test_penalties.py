@@ -10,7 +10,7 @@ from in_process import run_tool
 from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.attention import attention_statistics, build_attention
-from fairseq_attn_plugin.attention.pairs import pair_statistics
+from fairseq_attn_plugin.attention.density_matrix import pair_statistics
 from fairseq_attn_plugin.patches import penalties
 from fairseq_attn_plugin.patches.penalties import add_penalties
 from fairseq_attn_plugin.patches.wrapping import wrapped_by

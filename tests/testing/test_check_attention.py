@@ -13,22 +13,30 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.testing import CHECKS, check_attention
 
 
-def masked(scores, memory):
-    return scores if memory.pad_mask is None else scores.masked_fill(memory.pad_mask.unsqueeze(1), -1e9)
+def broken(**methods):
+    """Soft attention with other methods; ``scores_are_logits`` is False unless it is given."""
+    return type("Broken", (SoftAttention,), {"scores_are_logits": False, **methods})
 
 
-class Wide(SoftAttention):
-    def step(self, query, memory, state=None, positions=None):
-        out = super().step(query, memory, state, positions)
-        return out._replace(context=torch.cat([out.context, out.context], -1))
+precompute, step, weigh, score = (getattr(SoftAttention, name) for name in ("precompute", "step", "_weigh", "_score"))
 
 
-class ListMemory(SoftAttention):
-    def precompute(self, encodings, pad_mask=None):
-        return list(super().precompute(encodings, pad_mask))
+def heights(scores, memory, smallest=0.0):
+    """exp of scores, zero on padding, divided by their sum."""
+    inside = 1.0 if memory.pad_mask is None else (~memory.pad_mask).to(scores.dtype).unsqueeze(1)
+    found = scores.exp() * inside
+    return found / found.sum(-1, keepdim=True).clamp(min=smallest)
 
-    def step(self, query, memory, state=None, positions=None):
-        return super().step(query, type(super().precompute(memory[0]))(*memory), state, positions)
+
+def ramp(scores):
+    """1, 1.2, ... from the edge of the batch."""
+    return 1 + torch.arange(scores.size(-1), dtype=scores.dtype) / 5
+
+
+def numbered(self, encodings, pad_mask=None):
+    """The keys of the sentences of a batch times 1, 2, ..."""
+    memory = precompute(self, encodings, pad_mask)
+    return memory._replace(keys=memory.keys * torch.arange(1, len(memory.keys) + 1).to(encodings)[:, None, None])
 
 
 class Shared(NamedTuple):
@@ -39,63 +47,12 @@ class Shared(NamedTuple):
     bias: None = None
 
 
-class SharedMemory(SoftAttention):
-    def _memorize(self, encodings, pad_mask):
-        return Shared(*super()._memorize(encodings, pad_mask)[:3], encodings.new_zeros(1, 3))
+class ListMemory(SoftAttention):
+    def precompute(self, encodings, pad_mask=None):
+        return list(super().precompute(encodings, pad_mask))
 
-
-class Unmasked(SoftAttention):
-    def _weigh(self, scores, query, memory, positions):
-        return scores.softmax(-1)
-
-
-class Doubled(SoftAttention):
-    def _weigh(self, scores, query, memory, positions):
-        return 2 * super()._weigh(scores, query, memory, positions)
-
-
-class Unscored(SoftAttention):
-    """Claims that its scores are logits, and weighs others."""
-
-    def _weigh(self, scores, query, memory, positions):
-        return super()._weigh(2 * scores, query, memory, positions)
-
-
-class FromTheLeft(SoftAttention):
-    """Counts positions from the edge of the batch."""
-
-    scores_are_logits = False
-
-    def _weigh(self, scores, query, memory, positions):
-        ramp = torch.arange(scores.size(-1), dtype=scores.dtype) / 5
-        return super()._weigh(scores * (1 + ramp), query, memory, positions)
-
-
-class ReadsPadding(SoftAttention):
-    scores_are_logits = False
-
-    def _weigh(self, scores, query, memory, positions):
-        return super()._weigh(
-            scores * (1 + memory.encodings.mean((1, 2)).abs())[:, None, None], query, memory, positions
-        )
-
-
-class ReadsOthers(SoftAttention):
-    scores_are_logits = False
-
-    def _weigh(self, scores, query, memory, positions):
-        return super()._weigh(scores * (1 + query.abs().mean()), query, memory, positions)
-
-
-class NanWithoutWords(SoftAttention):
-    scores_are_logits = False
-
-    def _weigh(self, scores, query, memory, positions):
-        if memory.pad_mask is None:
-            return scores.softmax(-1)
-        inside = (~memory.pad_mask).to(scores.dtype).unsqueeze(1)
-        heights = (scores - masked(scores, memory).amax(-1, keepdim=True)).exp() * inside
-        return heights / heights.sum(-1, keepdim=True)
+    def step(self, query, memory, state=None, positions=None):
+        return super().step(query, type(super().precompute(memory[0]))(*memory), state, positions)
 
 
 class Remembers(NamedTuple):
@@ -112,7 +69,7 @@ class Undeclared(SoftAttention):
 
     def step(self, query, memory, state=None, positions=None):
         scores = self.score(query, memory.keys) + state.weights
-        weights = masked(scores, memory).softmax(-1).masked_fill(masked(scores, memory) < -1e8, 0.0)
+        weights = heights(scores, memory)
         return AttentionOutput(weights @ memory.encodings, weights, scores, Remembers(weights))
 
 
@@ -125,34 +82,11 @@ class OneState(Undeclared):
         return super().step(query, memory, Remembers(state.weights.mean(1, keepdim=True)), positions)
 
 
-class WrongGradient(SoftAttention):
-    def _score(self, query, memory):
-        scores = super()._score(query, memory)
-        return scores + (query.sum(-1, keepdim=True) - query.sum(-1, keepdim=True).detach()) * scores.detach()
-
-
-class Overflows(SoftAttention):
-    """exp of scores that are not shifted: beyond float16 above 11, beyond float32 above 88."""
-
-    scores_are_logits = False
-
-    def _weigh(self, scores, query, memory, positions):
-        heights = (8 * scores).exp()
-        if memory.pad_mask is not None:
-            heights = heights.masked_fill(memory.pad_mask.unsqueeze(1), 0.0)
-        return heights / heights.sum(-1, keepdim=True).clamp(min=1e-30)
-
-
-class Float32(SoftAttention):
-    def step(self, query, memory, state=None, positions=None):
-        out = super().step(query, memory, state, positions)
-        return out._replace(context=out.context.float() if out.context.dtype == torch.float16 else out.context)
-
-
 class Hidden(SoftAttention):
     """Has a parameter that the state dictionary lacks."""
 
     scores_are_logits = False
+    seeds = iter(range(1000))
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -160,14 +94,6 @@ class Hidden(SoftAttention):
 
     def _weigh(self, scores, query, memory, positions):
         return super()._weigh(scores * self.holder[0].to(scores), query, memory, positions)
-
-    seeds = iter(range(1000))
-
-
-class Keeps(SoftAttention):
-    def precompute(self, encodings, pad_mask=None):
-        self.last = encodings
-        return super().precompute(encodings, pad_mask)
 
 
 class Counts(SoftAttention):
@@ -180,49 +106,68 @@ class Counts(SoftAttention):
         return super().precompute(encodings, pad_mask)
 
 
-class Reordered(SoftAttention):
-    """Takes the rows of the memory for the sentences of the first batch."""
-
-    scores_are_logits = False
-
-    def precompute(self, encodings, pad_mask=None):
-        memory = super().precompute(encodings, pad_mask)
-        factors = torch.arange(1, len(encodings) + 1, dtype=encodings.dtype)[:, None, None]
-        return memory._replace(keys=memory.keys * factors)
+def keep(self, encodings, pad_mask=None):
+    self.last = encodings
+    return precompute(self, encodings, pad_mask)
 
 
-class Fails(SoftAttention):
-    def step(self, query, memory, state=None, positions=None):
-        raise KeyError("my mistake")
+def wide(self, *given):
+    out = step(self, *given)
+    return out._replace(context=torch.cat([out.context, out.context], -1))
 
 
+def in_float32(self, *given):
+    out = step(self, *given)
+    return out._replace(context=out.context.float() if out.context.dtype == torch.float16 else out.context)
+
+
+def no_gradient(self, query, memory):
+    total = query.sum(-1, keepdim=True)
+    scores = score(self, query, memory)
+    return scores + (total - total.detach()) * scores.detach()
+
+
+def fail(self, *given):
+    raise KeyError("my mistake")
+
+
+# beyond float16 above 11, beyond float32 above 88
+OVERFLOWS = broken(_weigh=lambda self, x, q, m, p: heights(8 * x, m, 1e-30))
 BROKEN = [
-    (Wide, "shapes", r"context must be \[B, T, 5\] = \(4, 3, 5\), is \(4, 3, 10\)"),
+    (broken(step=wide), "shapes", r"context must be \[B, T, 5\] = \(4, 3, 5\), is \(4, 3, 10\)"),
     (ListMemory, "shapes", "the memory must be None or a NamedTuple of tensors, is list"),
-    (SharedMemory, "shapes", r"tensors of the memory must be \[B, \.\.\.\] with B = 4, one is \(1, 3\)"),
-    (Unmasked, "weights", "weights must be exactly zero on padding"),
-    (Doubled, "weights", "weights must sum to one .* or the mechanism sets normalized = False"),
-    (Unscored, "log_weights", "scores_are_logits"),
-    (FromTheLeft, "padding", "neither the side nor the amount of padding"),
-    (ReadsPadding, "garbage_on_padding", "encodings on padding must not be read"),
-    (ReadsOthers, "batch_mates", "a sentence alone"),
-    (NanWithoutWords, "sentence_without_words", "a row of padding only"),
+    (broken(precompute=lambda self, h, mask=None: Shared(*precompute(self, h, mask)[:3], h.new_zeros(1, 3))),
+     "shapes", r"tensors of the memory must be \[B, \.\.\.\] with B = 4, one is \(1, 3\)"),
+    (broken(_weigh=lambda self, x, *rest: x.softmax(-1)), "weights", "weights must be exactly zero on padding"),
+    (broken(_weigh=lambda self, x, *rest: 2 * weigh(self, x, *rest)),
+     "weights", "weights must sum to one .* or the mechanism sets normalized = False"),
+    (broken(step=fail), "weights", "raises KeyError: 'my mistake'"),
+    (broken(_weigh=lambda self, x, *rest: weigh(self, 2 * x, *rest), scores_are_logits=True),
+     "log_weights", "scores_are_logits"),
+    (broken(_weigh=lambda self, x, *rest: weigh(self, x * ramp(x), *rest)),
+     "padding", "neither the side nor the amount of padding"),
+    (broken(_weigh=lambda self, x, q, m, p: weigh(self, x * (1 + m.encodings.mean((1, 2), True).abs()), q, m, p)),
+     "garbage_on_padding", "encodings on padding must not be read"),
+    (broken(_weigh=lambda self, x, q, m, p: weigh(self, x * (1 + q.abs().mean()), q, m, p)),
+     "batch_mates", "a sentence alone"),
+    (broken(_weigh=lambda self, x, q, m, p: heights(x, m)), "sentence_without_words", "a row of padding only"),
     (Undeclared, "single_steps", "recurrent = True"),
     (OneState, "hypotheses", "must not depend on each other"),
-    (Reordered, "reordering", "index_rows"),
-    (WrongGradient, "gradients", "gradients must equal finite differences"),
-    (Overflows, "half_precision", "must be finite"),
-    (Float32, "half_precision", "must be of that type"),
-    (Overflows, "extreme_scores", "very large scores must be finite"),
-    (Keeps, "nothing_kept", "nothing of a batch may stay on the module: last is new"),
+    (broken(precompute=numbered), "reordering", "index_rows"),
+    (broken(_score=no_gradient), "gradients", "gradients must equal finite differences"),
+    (OVERFLOWS, "half_precision", "must be finite"),
+    (broken(step=in_float32), "half_precision", "must be of that type"),
+    (OVERFLOWS, "extreme_scores", "very large scores must be finite"),
+    (broken(precompute=keep), "nothing_kept", "nothing of a batch may stay on the module: last is new"),
     (Counts, "nothing_kept", "must not change buffers"),
-    (Fails, "weights", "raises KeyError: 'my mistake'"),
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("mechanism", "check", "message"), BROKEN, ids=[f"{c.__name__}-{k}" for c, k, _ in BROKEN])
+@pytest.mark.parametrize(
+    ("mechanism", "check", "message"), BROKEN, ids=[f"{check}: {message}"[:40] for _, check, message in BROKEN]
+)
 def test_a_broken_rule_is_named(mechanism, check, message, monkeypatch):
-    monkeypatch.setitem(registry._MECHANISMS, "broken", mechanism)
+    monkeypatch.setitem(registry.MECHANISMS.found, "broken", mechanism)
     with pytest.raises(AssertionError, match=f"^attention broken.*, {check}: .*{message}"):
         check_attention("broken", checks=[check])
     with pytest.raises(AssertionError, match="^attention broken"):
@@ -230,7 +175,7 @@ def test_a_broken_rule_is_named(mechanism, check, message, monkeypatch):
 
 
 def test_a_parameter_outside_the_state_dictionary_is_noticed(monkeypatch):
-    monkeypatch.setitem(registry._MECHANISMS, "broken", Hidden)
+    monkeypatch.setitem(registry.MECHANISMS.found, "broken", Hidden)
 
     def prepare(module):
         module.holder[0].data.fill_(1.0 + next(Hidden.seeds))

@@ -31,31 +31,21 @@ def test_an_encoder_of_fairseq(parts):
     check_encoder(TransformerEncoderBase(cfg, *parts))
 
 
-class Shifted(LSTMEncoder):
+def broken(change):
+    """An encoder whose result is changed; the function gets the result and the words."""
+
+    class Broken(LSTMEncoder):
+        def forward(self, src_tokens, **options):
+            out = super().forward(src_tokens, **options)
+            return {**out, **change(out, src_tokens)}
+
+    return Broken
+
+
+def shifted(out, tokens):
     """As stock fairseq's: left padding is moved to the right, and stays there."""
-
-    def forward(self, src_tokens, **options):
-        out = super().forward(src_tokens, **options)
-        moved = [torch.cat([row[row.abs().sum(1) > 0], row[row.abs().sum(1) == 0]]) for row in out["encodings"]]
-        return {**out, "encodings": torch.stack(moved)}
-
-
-class Normalized(LSTMEncoder):
-    def forward(self, src_tokens, **options):
-        out = super().forward(src_tokens, **options)
-        return {**out, "encodings": out["encodings"] - out["encodings"].mean((0, 1))}
-
-
-class OverBatch(LSTMEncoder):
-    def forward(self, src_tokens, **options):
-        out = super().forward(src_tokens, **options)
-        return {**out, "encodings": out["encodings"] * len(src_tokens)}
-
-
-class Wide(LSTMEncoder):
-    def forward(self, src_tokens, **options):
-        out = super().forward(src_tokens, **options)
-        return {**out, "hidden": torch.cat([out["hidden"], out["hidden"]], -1)}
+    moved = [torch.cat([row[row.abs().sum(1) > 0], row[row.abs().sum(1) == 0]]) for row in out["encodings"]]
+    return {"encodings": torch.stack(moved)}
 
 
 class Nameless(LSTMEncoder):
@@ -69,21 +59,24 @@ class PerRow(LSTMEncoder):
         return {name: None if one is None else one.index_select(0, new_order) for name, one in encoder_out.items()}
 
 
-class Frozen(LSTMEncoder):
-    def forward(self, src_tokens, **options):
-        return super().forward(src_tokens, train_embeddings=False)
-
-
 @pytest.mark.parametrize(
     ("wrong", "rule"),
     [
-        (Shifted, "encodings must be exactly zero on padding"),
-        (Normalized, "encodings must be exactly zero on padding"),
-        (OverBatch, "encodings must not depend on padding and on other sentences"),
-        (Wide, r"hidden must be of shape \(1, 1, 6\), is of \(1, 1, 12\)"),
+        (broken(shifted), "encodings must be exactly zero on padding"),
+        (
+            broken(lambda out, tokens: {"encodings": out["encodings"] * len(tokens)}),
+            "encodings must not depend on padding and on other sentences",
+        ),
+        (
+            broken(lambda out, tokens: {"hidden": torch.cat([out["hidden"], out["hidden"]], -1)}),
+            r"hidden must be of shape \(1, 1, 6\), is of \(1, 1, 12\)",
+        ),
         (Nameless, "the result must have .*, tokens; has"),
         (PerRow, "reorder_encoder_out must keep one entry per sentence"),
-        (Frozen, "gradients must reach the embeddings"),
+        (
+            broken(lambda out, tokens: {"encodings": out["encodings"].detach().requires_grad_()}),
+            "gradients must reach the embeddings",
+        ),
     ],
 )
 def test_a_wrong_encoder_is_found(parts, wrong, rule):

@@ -24,8 +24,9 @@ from torch import Tensor
 
 from ...errors import OptionError
 from ...options import option
+from ..part_registry import need
 from ..registry import register_attention
-from .files import read_json
+from .election_files import read_json
 from .gaussian import GaussianAttention, GaussianConfig
 from .gaussian_weights import Places
 
@@ -58,8 +59,7 @@ class ElectionAttention(GaussianAttention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: ElectionConfig):
         super().__init__(query_dim, memory_dim, config)
-        if not 0 <= config.share < math.inf:
-            raise OptionError(f"--election-share {config.share}: must be 0 or more")
+        need(0 <= config.share < math.inf, config, "share", "0 or more")
         if config.share > 0:
             self.normalized = False
         self._unread |= config.table is not None

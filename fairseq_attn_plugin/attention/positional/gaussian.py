@@ -30,6 +30,7 @@ from ...errors import OptionError
 from ...ops.deferred import matmul, share
 from ...options import option, or_default
 from ..base import Attention, AttentionConfig, AttentionOutput
+from ..part_registry import need
 from ..registry import register_attention
 from .election_files import MOST_WORDS, read_recommendation
 from .gaussian_weights import Curve, Places, places_of, steps_of, weights_at
@@ -91,24 +92,20 @@ class GaussianAttention(Attention):
     def __init__(self, query_dim: int, memory_dim: int, config: GaussianConfig):
         super().__init__(query_dim, memory_dim, config)
         self._unread = config.election is not None
-        if config.sigma is not None and not 0 < config.sigma < math.inf:
-            raise OptionError(f"--gaussian-sigma {config.sigma}: must be above 0")
-        if config.ratio is not None and not 0 < config.ratio <= MOST_WORDS:
-            raise OptionError(
-                f"--gaussian-ratio {config.ratio}: must be above 0 and at most {MOST_WORDS} target words a source word"
-            )
-        if config.mean is not None and not math.isfinite(config.mean):
-            raise OptionError(f"--gaussian-mean {config.mean}: must be a number of source positions")
-        rule = Rule.parse("log2" if config.rule is None else str(config.rule))
-        register = self._register_parameter if config.trained else self.register_buffer
+        sigma, mean, ratio = or_default(config.sigma, 1.0), or_default(config.mean, 0.0), or_default(config.ratio, 1.0)
+        need(0 < sigma < math.inf, config, "sigma", "above 0")
+        most = f"above 0 and at most {MOST_WORDS} target words a source word"
+        need(0 < ratio <= MOST_WORDS, config, "ratio", most)
+        need(math.isfinite(mean), config, "mean", "a number of source positions")
+        rule = Rule.parse(str(or_default(config.rule, "log2")))
         self.register_buffer("rule", torch.tensor(rule.code))
         self._known: Dict[str, Any] = {}  # by name: which tensor it was, and its number
         for name in ("log_sigma", "mean", "log_ratio"):
-            register(name, torch.zeros(()))
-        self._set(rule, or_default(config.sigma, 1.0), or_default(config.mean, 0.0), or_default(config.ratio, 1.0))
-
-    def _register_parameter(self, name: str, value: Tensor) -> None:
-        self.register_parameter(name, nn.Parameter(value))
+            if config.trained:
+                self.register_parameter(name, nn.Parameter(torch.zeros(())))
+            else:
+                self.register_buffer(name, torch.zeros(()))
+        self._set(rule, sigma, mean, ratio)
 
     @torch.no_grad()
     def _set(self, rule: Rule, sigma: float, mean: float, ratio: float) -> None:

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from ...ops.devices import constant
+from ..base import word_positions
 from ..normalizers import LOG_ZERO, build_normalizer, divide_by_maximum
-from ..positions import word_positions
 from .windows import HALF, RULES, Rule
 
 __all__ = ["Curve", "Places", "places_of", "steps_of", "weights_at"]

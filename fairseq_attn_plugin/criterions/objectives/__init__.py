@@ -28,32 +28,32 @@ folder, or from outside the package.
 """
 
 from ...attention import import_all
-from .batch import BASELINES, Batch, MovingAverage, Settings, Terms
-from .divergences import dirichlet_kl, entropy, kl_divergence, sample
-from .evaluation import Evaluation, evaluate
-from .objective import OBJECTIVES, Objective, RegisteredObjective, having, objective_options, register_objective
+from .enumerated import evaluate
+from .objective import (
+    BASELINES,
+    OBJECTIVES,
+    Batch,
+    MovingAverage,
+    Settings,
+    Terms,
+    entropy,
+    having,
+    objective_options,
+    register_objective,
+)
 
 __all__ = [
     "BASELINES",
     "OBJECTIVES",
     "Batch",
-    "Evaluation",
     "MovingAverage",
-    "Objective",
-    "RegisteredObjective",
     "Settings",
     "Terms",
-    "concentrations",
-    "dirichlet_kl",
     "entropy",
     "evaluate",
     "having",
-    "kl_divergence",
     "objective_options",
     "register_objective",
-    "sample",
 ]
 
 import_all(__name__, __path__)
-
-from .relaxed import concentrations  # noqa: E402

@@ -1,30 +1,37 @@
-"""Sparse marginalisation: sums over alignments of which most have the probability zero (Correia et al. 2020, "Efficient
-Marginalization of Discrete and Structured Latent Variables via Sparsity").
+"""Objectives that sum over some positions: the support of a sparse distribution, or the K most probable ones.
 
-With sparsemax or entmax (``--attention-normalizer``, ``--posterior-normalizer``) a distribution over N positions has a
-support of few positions. A sum over the support is the sum over all positions, value and gradient: it needs no samples,
-and costs as many vocabulary projections as there are positions in the support.
+Sparse marginalisation (Correia et al. 2020, "Efficient Marginalization of Discrete and Structured Latent Variables via
+Sparsity"): with sparsemax or entmax (``--attention-normalizer``, ``--posterior-normalizer``) a distribution over N
+positions has a support of few positions. A sum over the support is the sum over all positions, value and gradient: it
+needs no samples, and costs as many vocabulary projections as there are positions in the support.
 
 With a linear output layer sums over all positions cost less (:mod:`fairseq_attn_plugin.ops.likelihoods.separable`).
 
 The size of the support differs from word to word. Words of similar size are computed together, as if they belonged to
 one sentence whose positions are those of all sentences of the batch.
+
+The marginal over the K most probable positions in training is that of Shankar, Garg and Sarawagi 2018, "Surprisingly
+easy hard attention for sequence to sequence learning".
 """
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, Iterator, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ...attention import PartConfig
+from ...attention.part_registry import need
+from ...modules.latent.latent_alignments import top_positions
 from ...ops.likelihoods.alignment_blocks import Alignments
 from ...ops.likelihoods.mixture_nll import expected_nll, mixture_nll
-from .batch import Batch, MovingAverage, Settings, Terms, correct_words
+from ...options import option
 from .enumerated import elbo_enum, marginal
-from .objective import register_objective
+from .objective import Batch, MovingAverage, Settings, Terms, correct_words, register_objective
 
-__all__ = ["sparse_elbo", "sparse_marginal"]
+__all__ = ["TopKConfig", "sparse_elbo", "sparse_marginal", "topk_marginal"]
 
 # Probabilities below it are zero: the logarithm of a weight that is exactly zero is finite, -69 or less.
 _SMALLEST = -69.0
@@ -99,3 +106,39 @@ def _groups(batch: Batch, log_weights: Tensor) -> Iterator[_Group]:
             (first[rows] + top).unsqueeze(0),
         )
         yield _Group(words, log_top.unsqueeze(0))
+
+
+@dataclass
+class TopKConfig(PartConfig):
+    """Options of ``topk-marginal``.
+
+    Raises:
+        OptionError: a number of positions below 1
+    """
+
+    prefix: ClassVar[str] = "topk"
+    positions: int = option(5, "topk-marginal: number of positions, the most probable under the prior (default: 5)")
+    renormalize: bool = option(
+        False,
+        "topk-marginal: divide the probabilities of these positions by their sum, which is what --latent-topk predicts "
+        "from (default: a bound on the marginal, whose gradient moves the prior towards these positions)",
+    )
+
+    def __post_init__(self) -> None:
+        need(self.positions >= 1, self, "positions", "at least 1")
+
+
+@register_objective("topk-marginal", config=TopKConfig)
+def topk_marginal(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:
+    """-log sum_{j in top K of p} p(j) p(y|j), or with p(j) divided by their sum over the top K.
+
+    Without the division it is above the exact marginal by log(1 / sum of the posterior's mass on the K positions), and
+    its gradient is that of the marginal without the other terms. The set of positions has no gradient.
+    """
+    log_prior = batch.latent.log_prior
+    log_weights, index = top_positions(log_prior, settings.own.positions)
+    if not settings.own.renormalize:
+        log_weights = log_prior.gather(-1, index)
+    out = mixture_nll(batch.words(index), log_weights, settings.smoothing, log_weights.detach().exp().unsqueeze(0))
+    value = -batch.sum((log_weights + out.log_likelihood).logsumexp(-1)).detach()
+    return Terms(out.total, value, prior_correct=correct_words(out))

@@ -1,0 +1,177 @@
+"""Scores, normalisers and biases: what the oracles of mechanisms do not see, their options, names and checkpoints."""
+
+import math
+
+import pytest
+import torch
+
+from fairseq_attn_plugin.attention import BIASES, NORMALIZERS, PARTS, SCORES, build_attention
+from fairseq_attn_plugin.attention.biases import neighbours
+from fairseq_attn_plugin.attention.normalizers import (
+    LOG_ZERO,
+    divide_by_maximum,
+    log_of_weights,
+)
+from fairseq_attn_plugin.errors import OptionError
+
+# --- scores
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "parameter", "value"),
+    [
+        ("soft", "score_gain", "score.gain", 1),
+        ("mqt", "score_gain", "score.gain", 1),
+        ("structured", "zero_init", "transitions", 0),
+    ],
+)
+def test_numbers_that_start_as_they_are_draw_nothing(name, option, parameter, value):
+    """All other parameters of a new module are those without the option."""
+    states = []
+    for given in (False, True):
+        torch.manual_seed(1)
+        states.append(dict(build_attention(name, query_dim=5, memory_dim=5, **{option: given}).named_parameters()))
+    plain, found = states
+    assert (found.pop(parameter) == value).all()
+    for other, drawn in found.items():
+        assert torch.equal(plain[other], drawn), other
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        (
+            "soft",
+            {"score": "additive", "score_gain": True},
+            "--attention-score-gain: is for the score general, and this attention has --attention-score additive",
+        ),
+        (
+            "soft",
+            {"score_no_bias": True},
+            "--attention-score-no-bias: is for the score additive, and this attention has --attention-score general",
+        ),
+        ("gaussian", {"score_no_bias": True}, "--attention-score-no-bias: gaussian attention has no scores"),
+        ("aqt", {"score_gain": True}, "this attention has --attention-score additive"),
+        ("gaussian", {"score_gain": True}, "--attention-score-gain: gaussian attention has no scores; leave it out"),
+    ],
+)
+def test_options_of_other_scores_are_refused(name, options, message):
+    with pytest.raises(OptionError, match=message):
+        build_attention(name, query_dim=6, memory_dim=6, **options)
+
+
+# --- normalisers
+
+
+def test_a_row_of_zeros_stays_zero_with_finite_gradients():
+    weights = torch.tensor([[0.0, 0.0], [1e-38, 0.0]], requires_grad=True)
+    divided = divide_by_maximum(weights)
+    divided.sum().backward()
+    assert divided[0].tolist() == [0.0, 0.0] and weights.grad.isfinite().all()
+
+
+def test_logarithms_are_exact_down_to_the_floor():
+    weights = torch.tensor([[1.0, 1e-12, 1e-25, 0.0, 0.3]])
+    mask = torch.tensor([[False, False, False, False, True]])
+    logs = log_of_weights(weights, mask)
+    expected = torch.tensor([[0.0, math.log(1e-12), math.log(1e-25), math.log(1e-30), LOG_ZERO]])
+    torch.testing.assert_close(logs, expected, rtol=1e-6, atol=0)
+
+
+# --- biases
+
+
+@pytest.mark.parametrize("window", [0, 1, 2, 5])
+def test_neighbours_are_on_both_sides_in_order(window):
+    x = [3.0, -1.0, 2.0, 7.0]
+    expected = [[x[j + d] if 0 <= j + d < 4 else 0.0 for d in range(-window, window + 1)] for j in range(4)]
+    assert neighbours(torch.tensor([[x]]), window).tolist() == [[expected]]
+
+
+def fertility_cost(total, mean, variance):
+    """-log N(total; mean, variance)."""
+    return -torch.distributions.Normal(mean, variance**0.5).log_prob(total)
+
+
+@pytest.mark.parametrize(("steps", "words"), [((3, 3), (4, 4)), ((3, 1), (4, 4)), ((2, 3), (4, 2)), ((1, 2), (1, 3))])
+def test_the_fertility_penalty_is_of_real_steps_and_words(steps, words):
+    """With w = 0 all words have m = softplus(b_m) and v = softplus(b_v) + 0.05; weights on padding count nothing."""
+    torch.manual_seed(1)
+    module = build_attention("soft", query_dim=3, memory_dim=3, bias="fertility", fertility_weight=0.3).double()
+    predicted = module.biases.fertility.predicted
+    predicted.weight.data.zero_()
+    predicted.bias.data.copy_(torch.tensor([0.4, -1.0]))
+    mean, variance = (math.log1p(math.exp(b)) for b in predicted.bias.tolist())
+    pad_mask = torch.arange(4) >= torch.tensor(words).unsqueeze(1)
+    step_mask = torch.arange(3) >= torch.tensor(steps).unsqueeze(1)
+    weights = torch.rand(2, 3, 4, dtype=torch.float64)
+    memory = module.precompute(torch.randn(2, 4, 3, dtype=torch.float64), pad_mask)
+    (penalty,) = module.penalties(memory, weights, step_mask).values()
+    expected = sum(
+        fertility_cost(sum(weights[row, t, j] for t in range(steps[row])), mean, variance + 0.05)
+        for row in range(2)
+        for j in range(words[row])
+    )
+    torch.testing.assert_close(penalty.value, expected)
+    assert penalty.weight == 0.3
+
+
+# --- the registries
+
+# Parameters of all biases, one module with these names, before each had a file of its own.
+EARLIER = {
+    "position_vector": (3,),
+    "fertility_vector": (3,),
+    "position.weight": (3, 3),
+    "position.bias": (3,),
+    "markov.weight": (1, 5),
+    "fertility.weight": (3, 5),
+    "fertility.bias": (3,),
+    "predicted.weight": (2, 4),
+    "predicted.bias": (2,),
+}
+
+
+def biased(bias="position,markov,fertility"):
+    return build_attention("soft", query_dim=4, memory_dim=4, bias=bias, bias_window=2, bias_dim=3)
+
+
+def test_parameters_of_earlier_checkpoints_are_found():
+    module = biased()
+    values = {f"biases.{name}": torch.randn(shape) for name, shape in EARLIER.items()}
+    module.load_state_dict({**values, "score.projection.weight": torch.randn(4, 4)})
+    biases = module.biases
+    torch.testing.assert_close(biases.position.vector, values["biases.position_vector"])
+    torch.testing.assert_close(biases.fertility.projection.bias, values["biases.fertility.bias"])
+    torch.testing.assert_close(biases.markov.projection.weight, values["biases.markov.weight"])
+    torch.testing.assert_close(biases.fertility.predicted.weight, values["biases.predicted.weight"])
+    assert biases.reordered and not biased().biases.reordered
+    assert sum(p.numel() for p in biases.parameters()) == sum(value.numel() for value in values.values())
+
+
+def test_a_bias_that_is_missing_in_an_earlier_checkpoint_is_named():
+    with pytest.raises(RuntimeError, match="biases.markov.projection.weight"):
+        biased("markov").load_state_dict({"score.projection.weight": torch.randn(4, 4)})
+
+
+def test_options_may_be_named_in_full_or_without_attention():
+    for name in ("attention_bias_dim", "bias_dim"):
+        module = build_attention("mqt", query_dim=4, memory_dim=4, bias="position", nodes=5, **{name: 7})
+        assert module.biases.position.vector.shape == (7,) and module.config.nodes == 5
+    with pytest.raises(OptionError, match="attention soft has no option 'bias_with'; it has attention_bias, "):
+        build_attention("soft", query_dim=4, memory_dim=4, bias_with=7)
+
+
+def test_unknown_names_are_named_with_what_there_is():
+    assert [parts.option for _, parts in PARTS] == ["--attention-score", "--attention-normalizer", "--attention-bias"]
+    for parts in (SCORES, NORMALIZERS, BIASES):
+        with pytest.raises(OptionError, match=f"^{parts.option} x: .*choose from {', '.join(parts.names())}, or give"):
+            parts.find("x")
+
+
+@pytest.mark.parametrize("name", ["has space", "a,b", "train", "1st", ""])
+def test_names_that_are_none(name):
+    for parts in (SCORES, NORMALIZERS, BIASES):
+        with pytest.raises(ValueError, match="is no name for a"):
+            parts.register(name)(parts.find(parts.names()[0]))
+        assert name not in parts.names()
