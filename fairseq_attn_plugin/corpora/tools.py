@@ -1,23 +1,27 @@
-"""The tools of this environment, such as subword-nmt, with their output in logs; and locks of folders."""
+"""The tools of this environment, such as subword-nmt, with their output in logs; folders that are whole or absent."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Dict, Iterator
+from typing import Any, Dict, Iterator, Mapping
 
 import portalocker
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import write_json
 
-__all__ = ["LOG_LINES", "PACKAGE", "environment", "locked", "run_quietly"]
+__all__ = ["PACKAGE", "end_of", "environment", "locked", "read_json", "run_quietly", "stamp_of", "whole_folder"]
+
+STAMP = "prepared.json"
 
 PACKAGE = Path(__file__).resolve().parents[1]
-LOG_LINES = 5  # last lines of the log of a failed command, shown to the user
 
 
 def environment() -> Dict[str, str]:
@@ -29,6 +33,11 @@ def environment() -> Dict[str, str]:
     if folder not in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
         found["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
     return found
+
+
+def end_of(log: Path) -> str:
+    """The last five lines of a log, for the user of a command that failed."""
+    return "".join(log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[-5:])
 
 
 def run_quietly(log: Path, *command: object, lock: int = -1) -> None:
@@ -43,18 +52,17 @@ def run_quietly(log: Path, *command: object, lock: int = -1) -> None:
         OptionError: the command failed, or is not installed
     """
     words = [str(word) for word in command]
-    inherited = () if lock < 0 else (lock,)
     sys.stdout.flush()
     try:
         with open(log, "wb") as stream:
+            inherited = () if lock < 0 else (lock,)
             done = subprocess.run(words, env=environment(), stdout=stream, stderr=stream, pass_fds=inherited)
     except FileNotFoundError:
         raise OptionError(
             f"{words[0]} is not installed in {sys.prefix}: install this package with its dependencies"
         ) from None
     if done.returncode != 0:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        sys.stderr.write("".join(lines[-LOG_LINES:]))
+        sys.stderr.write(end_of(log))
         raise OptionError(f"{words[0]} failed, see {log}")
 
 
@@ -67,12 +75,45 @@ def locked(path: Path, wait: bool = True) -> Iterator[int]:
     Raises:
         OptionError: another process has the lock (without ``wait``), or the file system has no locks
     """
-    flags = portalocker.LockFlags.EXCLUSIVE
+    flags = portalocker.LockFlags.EXCLUSIVE | (0 if wait else portalocker.LockFlags.NON_BLOCKING)
     with open(path, "a", encoding="utf-8") as stream:
         try:
-            portalocker.lock(stream, flags if wait else flags | portalocker.LockFlags.NON_BLOCKING)
+            portalocker.lock(stream, flags)
         except portalocker.exceptions.AlreadyLocked:
             raise OptionError(f"{path}: another process works there; wait, or name another folder") from None
         except portalocker.exceptions.LockException as error:
             raise OptionError(f"{path} cannot be locked ({error}): choose OUT on another file system") from None
         yield stream.fileno()
+
+
+def read_json(path: Path) -> Dict[str, Any]:
+    """The object in a file; empty without one."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def stamp_of(folder: Path) -> Dict[str, Any]:
+    """What a folder was prepared with; empty if there is no such folder, or nothing in it.
+
+    Raises:
+        OptionError: the folder holds something else
+    """
+    found = read_json(folder / STAMP)
+    if not found and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OptionError(f"--out: {folder} exists, and fairseq-attn has not prepared it; name another folder")
+    return found
+
+
+@contextlib.contextmanager
+def whole_folder(folder: Path, stamp: Mapping[str, Any]) -> Iterator[Path]:
+    """A context that gives a folder with an empty ``text/``, which is ``folder`` at the end, with its stamp."""
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / "text").mkdir(parents=True)
+    yield partial
+    write_json("--out", partial / STAMP, stamp)
+    if folder.is_dir():
+        folder.rmdir()
+    partial.rename(folder)

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.corpora.files import CorpusError, read_text, split_lines
-from fairseq_attn_plugin.corpora.parallel import SHARE, assign, normalize
+from fairseq_attn_plugin.corpora.parallel import SHARE, SPLITS, Pair, assign, normalize
 
-__all__ = ["Pair", "read_pairs", "split"]
+__all__ = ["read_pairs", "split"]
 
-Pair = Tuple[str, str]
 MOST_LINES = 20  # of a field in quotation marks; more are a mark without its end
 FEWEST = 100  # pairs
 HELD_OUT = 2000  # pairs of valid and of test are about as many at most
 MOST_CHARACTERS = 1000  # of a sentence; a sentence of so many subwords is still read by every model
-SPLITS = ("train", "valid", "test")
 
 
 def read_pairs(
@@ -62,12 +60,7 @@ def _lines(path: Path) -> List[str]:
         raise CorpusError(f"{path}: {'is a folder' if path.is_dir() else 'there is no such file'}; name a file of text")
     if path.suffix == ".zip":
         raise CorpusError(f"{path}: is an archive; unpack it, and name the file in it")
-    try:
-        text = read_text(path)
-    except CorpusError as error:
-        if "not UTF-8" not in str(error):
-            raise
-        raise CorpusError(f"{error}, or convert it, as in iconv -f LATIN1 -t UTF-8") from None
+    text = read_text(path)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise CorpusError(f"{path}, line {line}: has a NUL character, and is no text; remove it")

@@ -34,7 +34,7 @@ def test_damaged_corpora_are_one_line(tmp_path):
     polarity_archive(tmp_path)
     path = tmp_path / "review_polarity.tar.gz"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(CorpusError, match="truncated or not an archive"):
+    with pytest.raises(CorpusError, match="is truncated or damaged"):
         polarity(tmp_path, 0)
     path.unlink()
     (tmp_path / "polarity.jsonl").write_text('{"label": "pos", "sentences": ["a"], "name": "review1"}\n')
@@ -81,11 +81,11 @@ def test_yelp_is_unpacked_once_with_the_tool_that_is_there(prepare, tmp_path, mo
     monkeypatch.setattr(catalogue, "run_quietly", lambda log, *words: commands.append(words))
     monkeypatch.setattr("shutil.which", lambda tool: None)
     line = prepare("yelp2013_han", check=False).error
-    assert "needs 7z, 7za or bsdtar" in line and "--data FOLDER" in line
-    monkeypatch.setattr("shutil.which", lambda tool: "/bin/bsdtar" if tool == "bsdtar" else None)
+    assert "needs 7z: install it" in line and "--data FOLDER" in line
+    monkeypatch.setattr("shutil.which", lambda tool: "/bin/7za" if tool == "7za" else None)
     for _ in range(2):
         assert "yelp-2013-train.txt.ss is missing" in prepare("yelp2013_han", check=False).error
-    assert commands == [("bsdtar", "-x", "-f", raw / "emnlp-2015-data.7z", "-C", raw)]
+    assert commands == [("/bin/7za", "x", "-y", f"-o{raw}", raw / "emnlp-2015-data.7z")]
 
 
 def test_every_tenth_question_of_yahoo_validates(prepare, corpus_folder, tmp_path):
@@ -132,7 +132,7 @@ def test_damaged_files_of_imdb_are_one_line(prepare, corpus_folder, tmp_path):
     imdb(corpus_folder)
     truncate(corpus_folder / "val.tsv.xz")
     line = prepare("imdb_han", data=corpus_folder, out=tmp_path / "c", check=False).error
-    assert "val.tsv.xz is damaged" in line
+    assert "val.tsv.xz is truncated or damaged" in line
     (corpus_folder / "val.tsv.xz").unlink()
     (corpus_folder / "val.tsv").write_text("pos\t7\tgood\n")
     line = prepare("imdb_han", data=corpus_folder, out=tmp_path / "d", check=False).error

@@ -164,7 +164,7 @@ def test_another_corpus_below_the_same_folder_is_refused(prepare, corpus_folder,
         assert "prepared before" in prepare("tatoeba", **again).stdout
     (other / "file").write_text("")
     line = prepare("tatoeba", check=False, data=corpus_folder, out=other).error
-    assert line == f"--out {other}: exists, and fairseq-attn prepare has not made it; name another"
+    assert line == f"--out: {other} exists, and fairseq-attn has not prepared it; name another folder"
 
 
 def test_pairs_of_the_election_have_equally_many_words(prepare, corpus_folder, tmp_path):
