@@ -13,8 +13,6 @@ import miniature_corpora as miniatures
 import pytest
 from recorded_recipes import NAMES, RECIPES, record
 
-from fairseq_attn_plugin import toy_corpus
-
 from cli import REPO, usual_environment
 
 TINY = [*miniatures.TINY, "--max-update", "4"]
@@ -28,14 +26,10 @@ SINGLE = {**PAIRS, "multi30k": "de-en.subword-nmt8000", "wmt16_en_ro": "en-ro.su
           "iwslt14_de_en": "de-en.subword-nmt14000"}  # fmt: skip
 
 
-def toy(folder):
-    toy_corpus.write(toy_corpus.generate(1, {"train": 60, "valid": 8, "test": 8}), folder)
-
-
 CORPORA = {
     **miniatures.MINIATURES,
     "tatoeba_election": miniatures.tatoeba,
-    "toy_corpus": toy,
+    "toy_corpus": miniatures.toy,
     "polarity_han": miniatures.polarity_jsonl,
     "imdb_han": miniatures.imdb,
     "yelp2013_han": miniatures.yelp,
