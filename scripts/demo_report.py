@@ -18,7 +18,7 @@ from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_ali
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmap
 from fairseq_attn_plugin.analysis.records.record import merge_attention
 from fairseq_attn_plugin.errors import OptionError, install_hook
-from fairseq_attn_plugin.text.subwords import merge_subwords
+from fairseq_attn_plugin.text.subwords import spell
 from fairseq_attn_plugin.toy_corpus.generation import SOURCE, TARGET
 
 PICTURES = 6
@@ -43,11 +43,11 @@ def draw(folder: Path, translated: List[Generated], references: List[str], gold:
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.png"):
         old.unlink()
-    fitting = [n for n, item in enumerate(translated) if len(merge_subwords(item.source)) in PICTURE_WORDS]
+    fitting = [n for n, item in enumerate(translated) if len(spell(item.source)) in PICTURE_WORDS]
     chosen = (fitting or list(range(len(translated))))[:PICTURES]
     for number in chosen:
         item = translated[number]
-        source, target = merge_subwords(item.source), merge_subwords(item.target)
+        source, target = spell(item.source), spell(item.target)
         same = " ".join(target) == references[number]
         if target:
             heatmap(
@@ -76,7 +76,7 @@ def main(folder: Path) -> None:
         for item, source, target in zip(forced, bpe_source, bpe_target)
     ]
 
-    hypotheses = [" ".join(merge_subwords(item.target)) for item in translated]
+    hypotheses = [" ".join(spell(item.target)) for item in translated]
     (folder / f"translation.{TARGET}").write_text("".join(line + "\n" for line in hypotheses), encoding="utf-8")
     # The corpus is tokenised on purpose: force suppresses sacreBLEU's warning.
     bleu = BLEU(force=True)

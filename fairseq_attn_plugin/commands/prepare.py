@@ -42,7 +42,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
     add("--data", type=Path, metavar="FOLDER", help="read the corpus from this folder instead of downloading it")
     add("--downloads", type=Path, metavar="FOLDER", help="of downloads (default: downloads, beside that of --out)")
-    add("--mirror", metavar="URL", help="address of a folder with the files to download")
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="number of processes (default: all cores)")
     add = parser.add_argument_group("sentence pairs").add_argument
     add("--subwords", choices=KINDS, help="joint over both languages (default: subword-nmt)")

@@ -17,7 +17,7 @@ from fairseq_attn_plugin.toy_corpus import generate, write
 from . import parallel
 from .documents import imdb, polarity, write_corpus, yahoo_answers, yelp2013
 from .downloads import Download
-from .files import CorpusError, find, read_lines, write_lines
+from .files import find, read_lines, write_lines
 from .parallel import SPLITS, Treatment, read_sides, tokenize, write_sides
 from .tools import run_quietly
 
@@ -42,14 +42,12 @@ class Corpus(NamedTuple):
     treatment: str = "none"
 
     def files(self, args: argparse.Namespace) -> List[Download]:
-        """What is downloaded for these options, from their servers or from ``--mirror``."""
-        base = f"{args.mirror.rstrip('/')}/" if args.mirror else ""
+        """What is downloaded for these options."""
         found = []
         for one in self.downloads:
             if "option" not in one or getattr(args, one["option"]):
-                url, *members = (text.format(**vars(args)) for text in (one["file"], *one.get("members", ())))
-                url = base + url.rpartition("/")[2] if base else self.base + url
-                found.append(Download(url, one.get("known", ""), one.get("least", 1), members))
+                file, *members = (text.format(**vars(args)) for text in (one["file"], *one.get("members", ())))
+                found.append(Download(self.base + file, one.get("known", ""), one.get("least", 1), members))
         return found
 
 
@@ -85,7 +83,7 @@ class Job(NamedTuple):
             if has_tokens:  # a folder with tokenised files alone has no original text
                 raw = read_sides(self.folder, plain) if all(find(self.folder, name) for name in plain) else None
                 if raw is not None and len(raw[0]) != len(sides[0]):
-                    raise CorpusError(f"{plain[0]} and {tokens[0]} differ in length")
+                    raise OptionError(f"{plain[0]} and {tokens[0]} differ in length")
             self.write(split, sides, treatment._replace(words=None) if has_tokens else treatment, raw)
 
     def write(
@@ -101,7 +99,7 @@ class Job(NamedTuple):
         else:
             kept = [pair for pair in zip(*sides) if all(pair)]
             if not kept:
-                raise CorpusError(f"{self.folder}: the {split} split has no pair with words on both sides")
+                raise OptionError(f"{self.folder}: the {split} split has no pair with words on both sides")
             if len(kept) < len(sides[0]):
                 print(f"note: dropped {len(sides[0]) - len(kept)} pairs with an empty side", flush=True)
             sides = list(zip(*kept))
@@ -177,7 +175,7 @@ def _toy(job: Job) -> None:
         job.splits({split: f"{split}.vr {split}.dm"})
         path = find(job.folder, f"{split}.align")
         if path is None:
-            raise CorpusError(f"{split}.align is missing in {job.folder}: expected {job.corpus.expected}")
+            raise OptionError(f"{split}.align is missing in {job.folder}: expected {job.corpus.expected}")
         links = [line.split() for line in read_lines(path)]
         write_lines(job.text / f"{split}.align", map(" ".join, links))
         turned = (" ".join("-".join(reversed(link.split("-"))) for link in line) for line in links)

@@ -1,7 +1,7 @@
 """Corpora of labelled documents as text for fairseq-preprocess: polarity, IMDB, Yelp 2013, Yahoo Answers.
 
 Each reader takes the folder of the corpus and gives the documents of ``train``, ``valid`` and ``test``. A damaged or
-missing file raises ``CorpusError``.
+missing file raises ``OptionError``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Callable, Dict, Iterable, Iterator, List, Optional
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
+from fairseq_attn_plugin.text.lines import intact, opened
 from fairseq_attn_plugin.text.reading import Reading, split_sentences, word_splitter
 
-from .files import CorpusError, find, intact, members_of, opened, read_text, split_lines
+from .files import find, members_of, read_text, split_lines
 
 __all__ = ["imdb", "polarity", "write_corpus", "yahoo_answers", "yelp2013"]
 
@@ -25,11 +26,11 @@ Splits = Dict[str, Iterable[Document]]
 
 
 def write_corpus(splits: Splits, to: Path) -> None:
-    """Writes ``TO/SPLIT.input0`` and ``TO/SPLIT.label``; raises ``CorpusError`` if a split is empty."""
+    """Writes ``TO/SPLIT.input0`` and ``TO/SPLIT.label``; raises ``OptionError`` if a split is empty."""
     for split, part in splits.items():
         documents, sentences, words = write_documents(part, to / split)
         if not documents:
-            raise CorpusError(f"the {split} split is empty: the corpus is truncated, or too small")
+            raise OptionError(f"the {split} split is empty: the corpus is truncated, or too small")
         print(f"note: {split}: {documents} documents, {sentences} sentences, {words} words", flush=True)
 
 
@@ -53,15 +54,12 @@ def polarity(folder: Path, fold: int) -> Splits:
     """One fold, of ``polarity.jsonl``, the archive or its files. Test: ``fold``; validation: the next one."""
     jsonl = find(folder, "polarity.jsonl")
     if jsonl is not None:
-        try:
-            documents = list(documents_of(jsonl))
-        except OptionError as error:
-            raise CorpusError(str(error)) from None
+        documents = list(documents_of(jsonl))
     else:
         documents = [_review(*found) for found in members_of(folder, "review_polarity.tar.gz", _REVIEW)]
         documents.sort(key=lambda document: (str(document.id), str(document.label)))
     if not documents:
-        raise CorpusError(
+        raise OptionError(
             f"{folder} has no reviews: expected review_polarity.tar.gz, its txt_sentoken/neg/cv*.txt and "
             "txt_sentoken/pos/cv*.txt, or polarity.jsonl"
         )
@@ -69,7 +67,7 @@ def polarity(folder: Path, fold: int) -> Splits:
     for document in documents:
         match = re.match(r"cv(\d)\d\d(?:_|$)", document.id or "")
         if match is None:
-            raise CorpusError(f"a review is named {document.id}, must be cvNNN: the name tells the fold")
+            raise OptionError(f"a review is named {document.id}, must be cvNNN: the name tells the fold")
         after = (int(match[1]) - fold) % 10
         splits["test" if after == 0 else "valid" if after == 1 else "train"].append(document)
     return dict(splits)
@@ -104,7 +102,7 @@ def imdb(folder: Path) -> Splits:
             splits[split].append([label, "", number, text.decode("utf-8")])
     for split, reviews in splits.items():
         if not reviews:
-            raise CorpusError(
+            raise OptionError(
                 f"{folder} has no reviews of {split}: expected aclImdb_v1.tar.gz, its files "
                 "aclImdb/{train,test}/{neg,pos}/ID_RATING.txt, or train, val and test as .tsv (or .gz, .xz)"
             )
@@ -120,7 +118,7 @@ def _table(path: Path) -> List[List[str]]:
     rows = [line.rstrip("\r").split("\t") for line in split_lines(read_text(path))]
     for number, row in enumerate(rows, 1):
         if len(row) != 4 or row[0] not in ("neg", "pos"):
-            raise CorpusError(f"{path}, line {number}: must be label (neg or pos), rating, id and text, by tabs")
+            raise OptionError(f"{path}, line {number}: must be label (neg or pos), rating, id and text, by tabs")
     return rows
 
 
@@ -137,7 +135,7 @@ def yelp2013(folder: Path) -> Splits:
         name = f"yelp-2013-{part}.txt.ss"
         path = next(filter(None, (find(one, name) for one in (folder, *sorted(folder.glob("*/"))))), None)
         if path is None:
-            raise CorpusError(f"{name} is missing in {folder}: expected yelp-2013-{{train,dev,test}}.txt.ss")
+            raise OptionError(f"{name} is missing in {folder}: expected yelp-2013-{{train,dev,test}}.txt.ss")
         splits[split] = _yelp_reviews(path)
     return splits
 
@@ -146,7 +144,7 @@ def _yelp_reviews(path: Path) -> Iterator[Document]:
     for number, line in enumerate(split_lines(read_text(path)), start=1):
         fields = [field for field in line.split("\t") if field.strip()]
         if len(fields) != 4 or fields[2].strip() not in ("1", "2", "3", "4", "5"):
-            raise CorpusError(
+            raise OptionError(
                 f"{path}, line {number}: must be user, product, one to five stars and text, with tabs between them"
             )
         sentences = [sentence.split() for sentence in split_sentences(fields[3], "<sssss>")]
@@ -165,7 +163,7 @@ def yahoo_answers(folder: Path) -> Splits:
     for split, name, tenth in (("train", "train.csv", False), ("valid", "train.csv", True), ("test", "test.csv", None)):
         path = find(folder, f"{name}|yahoo_answers_csv/{name}")
         if path is None:
-            raise CorpusError(f"{name} (or {name}.gz) is missing in {folder}")
+            raise OptionError(f"{name} (or {name}.gz) is missing in {folder}")
         splits[split] = _questions(path, tenth)
     return splits
 
@@ -175,6 +173,6 @@ def _questions(path: Path, tenth: Optional[bool]) -> Iterator[Document]:
     with intact(path), opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
         for number, row in enumerate(csv.reader(text), 1):
             if len(row) != 4 or row[0] not in {str(label) for label in range(1, 11)}:
-                raise CorpusError(f"{path}, row {number}: must be class (1 to 10), title, question and answer")
+                raise OptionError(f"{path}, row {number}: must be class (1 to 10), title, question and answer")
             if tenth in (None, number % 10 == 0):
                 yield _tokenized("\n".join(row[1:]).replace("\\n", "\n"), row[0], str(number))

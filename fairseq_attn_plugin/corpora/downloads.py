@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 from fairseq_attn_plugin.errors import OptionError
-
-from .files import CorpusError, intact
+from fairseq_attn_plugin.text.lines import intact
 
 __all__ = ["Download", "checksum", "fetch", "unpack"]
 
@@ -87,7 +86,7 @@ def unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:
     No other path of the archive is used, so that an archive writes nothing outside the folder.
 
     Raises:
-        CorpusError: the archive is damaged, or a member is missing
+        OptionError: the archive is damaged, or a member is missing
     """
     missing = [member for member in members if not (folder / Path(member).name).is_file()]
     if not missing:
@@ -102,6 +101,6 @@ def unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:
                     shutil.copyfileobj(stream, copy)
                 partial.replace(folder / Path(member).name)
     except KeyError as error:
-        raise CorpusError(f"{archive}: {error.args[0]}: not the expected archive") from None
+        raise OptionError(f"{archive}: {error.args[0]}: not the expected archive") from None
     finally:
         partial.unlink(missing_ok=True)

@@ -1,48 +1,23 @@
 """Files of corpora: plain, ``.gz`` or ``.xz``, members of archives, and the SGML of the WMT test sets.
 
-A damaged file raises :class:`CorpusError`, whose message names the file and the remedy. A written file appears under
-its name only when it is complete.
+A damaged file raises ``OptionError``. A written file appears under its name only when it is complete.
 """
 
 from __future__ import annotations
 
-import contextlib
-import gzip
 import html
-import lzma
 import re
 import tarfile
-import zipfile
-import zlib
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Pattern, Tuple
+from typing import Iterable, Iterator, List, Optional, Pattern, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import intact, opened
 from fairseq_attn_plugin.writing import whole_text
 
-__all__ = [
-    "SEGMENT", "CorpusError", "find", "intact", "members_of", "opened", "read_lines", "read_text", "split_lines",
-    "write_lines",
-]  # fmt: skip
+__all__ = ["SEGMENT", "find", "members_of", "read_lines", "read_text", "split_lines", "write_lines"]
 
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
-
-
-class CorpusError(OptionError):
-    """The corpus is missing, damaged or not parallel. The message is the whole report."""
-
-
-@contextlib.contextmanager
-def intact(path: Path) -> Iterator[None]:
-    """A context that reads a file or an archive; raises ``CorpusError`` if it is unreadable, damaged or not UTF-8."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise CorpusError(
-            f"{path} is not UTF-8 at byte {error.start}: fetch it again, or convert it, as in iconv -f LATIN1 -t UTF-8"
-        ) from None
-    except (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
-        raise CorpusError(f"{path} is truncated or damaged ({error}): remove it and fetch it again") from None
 
 
 def find(folder: Path, names: str) -> Optional[Path]:
@@ -51,14 +26,8 @@ def find(folder: Path, names: str) -> Optional[Path]:
     return next(filter(Path.is_file, candidates), None)
 
 
-def opened(path: Path) -> Any:
-    """A stream of the bytes of a file, decompressed."""
-    openers: Dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
-    return openers.get(path.suffix, open)(path, "rb")
-
-
 def read_text(path: Path) -> str:
-    """The content of a UTF-8 file, without a byte order mark; raises ``CorpusError`` as :func:`intact` does."""
+    """The content of a UTF-8 file, without a byte order mark; raises ``OptionError`` as :func:`intact` does."""
     with intact(path), opened(path) as stream:
         return str(stream.read(), "utf-8-sig")
 
@@ -73,13 +42,13 @@ def read_lines(path: Path) -> List[str]:
     """Sentences of a file with normalised white space.
 
     Raises:
-        CorpusError: as :func:`intact`; an SGML file without its end tag is truncated
+        OptionError: as :func:`intact`; an SGML file without its end tag is truncated
     """
     text = read_text(path)
     lines = split_lines(text)
     if ".sgm" in path.name:
         if not re.search("</(refset|srcset)>", text, re.IGNORECASE):
-            raise CorpusError(f"{path} is truncated: its SGML has no end tag; fetch it again")
+            raise OptionError(f"{path} is truncated: its SGML has no end tag; fetch it again")
         lines = [html.unescape(segment) for segment in SEGMENT.findall(text)]
     return [" ".join(line.split()) for line in lines]
 

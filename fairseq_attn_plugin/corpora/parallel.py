@@ -13,7 +13,9 @@ from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequenc
 
 from tqdm import tqdm
 
-from .files import SEGMENT, CorpusError, find, read_lines, read_text, split_lines, write_lines
+from fairseq_attn_plugin.errors import OptionError
+
+from .files import SEGMENT, find, read_lines, read_text, split_lines, write_lines
 
 __all__ = [
     "SHARE", "SPLITS", "Pair", "Treatment", "assign", "bare_words", "clean_split", "normalize",
@@ -95,22 +97,22 @@ def read_sides(folder: Path, names: Sequence[str], expected: str = "") -> List[L
     """Both sides of a split. Names are without ``.gz``, with alternatives ``a|b``; messages say what is ``expected``.
 
     Raises:
-        CorpusError: a file is missing or empty, or the two have different numbers of lines
+        OptionError: a file is missing or empty, or the two have different numbers of lines
     """
     paths = [find(folder, name) for name in names]
     for name, path in zip(names, paths):
         if path is None:
             wanted = ": expected " + expected if expected else ""
             first, also = name.split("|")[0], name.replace("|", " or ")
-            raise CorpusError(f"{first}.gz (or {also}) is missing in {folder}{wanted}")
+            raise OptionError(f"{first}.gz (or {also}) is missing in {folder}{wanted}")
     sides = [read_lines(path) for path in paths if path is not None]
     if len(sides[0]) != len(sides[1]):
-        raise CorpusError(
+        raise OptionError(
             f"{paths[0]} has {len(sides[0])} lines and {paths[1]} has {len(sides[1])}: the two must be parallel, "
             "one is truncated or of another version"
         )
     if not sides[0]:
-        raise CorpusError(f"{paths[0]} is empty")
+        raise OptionError(f"{paths[0]} is empty")
     return sides
 
 
@@ -124,7 +126,7 @@ def shorten(split: Path, languages: Sequence[str], cut: int, longest: int) -> No
     """Cuts the sentences of both sides to ``cut`` tokens and drops pairs of more than ``longest``; 0: neither.
 
     Raises:
-        CorpusError: no pair is left
+        OptionError: no pair is left
     """
     pairs = list(zip(*read_sides(split.parent, [f"{split.name}.{language}" for language in languages])))
     if cut:
@@ -134,7 +136,7 @@ def shorten(split: Path, languages: Sequence[str], cut: int, longest: int) -> No
     if longest:
         kept = [pair for pair in pairs if max(len(side.split()) for side in pair) <= longest]
         if not kept:
-            raise CorpusError(f"every pair of {split} has more than {longest} tokens on a side")
+            raise OptionError(f"every pair of {split} has more than {longest} tokens on a side")
         print(f"note: dropped {len(pairs) - len(kept)} pairs of more than {longest} tokens", flush=True)
         pairs = kept
     write_sides(split, languages, zip(*pairs))
@@ -189,16 +191,16 @@ def read_table(folder: Path, file: str) -> List[Pair]:
     """The different pairs of a file of ``English TAB foreign [TAB attribution]``, in their order.
 
     Raises:
-        CorpusError: the file is missing or damaged
+        OptionError: the file is missing or damaged
     """
     path = find(folder, file)
     if path is None:
-        raise CorpusError(f"{file} (or {file}.gz) is missing in {folder}")
+        raise OptionError(f"{file} (or {file}.gz) is missing in {folder}")
     pairs: Dict[Pair, None] = {}
     for number, line in enumerate(split_lines(read_text(path)), 1):
         columns = [" ".join(column.split()) for column in line.split("\t")]
         if len(columns) < 2 or not all(columns[:2]):
-            raise CorpusError(f"{path}, line {number}: expected English TAB foreign, got {columns!r}")
+            raise OptionError(f"{path}, line {number}: expected English TAB foreign, got {columns!r}")
         pairs[(columns[0], columns[1])] = None
     return list(pairs)
 
@@ -210,7 +212,7 @@ def split_pairs(pairs: Sequence[Pair], equal_words: bool = False) -> Dict[str, L
     selected after the split, so that a pair is in the same split with and without this option.
 
     Raises:
-        CorpusError: a split is empty
+        OptionError: a split is empty
     """
     splits = assign(pairs)
     if equal_words:
@@ -220,7 +222,7 @@ def split_pairs(pairs: Sequence[Pair], equal_words: bool = False) -> Dict[str, L
         print(f"note: {kept} of {len(pairs)} pairs have equally many words on both sides", flush=True)
     for split, part in splits.items():
         if not part:
-            raise CorpusError(f"{len(pairs)} pairs are too few, the {split} split is empty")
+            raise OptionError(f"{len(pairs)} pairs are too few, the {split} split is empty")
     print("note: " + ", ".join(f"{split} {len(part)}" for split, part in splits.items()), flush=True)
     return splits
 
@@ -242,7 +244,7 @@ def _talk_lines(path: Path) -> List[str]:
         lines = [line for line in split_lines(text) if not re.search("<(url|talkid|keywords)>", line)]
         return [" ".join(re.sub("</?(title|description)>", "", line).split()) for line in lines]
     if not re.search("</(srcset|refset|mteval)>", text):
-        raise CorpusError(f"{path} is truncated: its XML has no end tag; fetch it again")
+        raise OptionError(f"{path} is truncated: its XML has no end tag; fetch it again")
     return [" ".join(segment.split()).replace("\u2019", "'") for segment in SEGMENT.findall(text)]
 
 
@@ -254,16 +256,16 @@ def read_talks(folder: Path, names: Sequence[str]) -> Dict[str, List[List[str]]]
         names: of its files; each German one is followed by its English one
 
     Raises:
-        CorpusError: files are missing, truncated or not parallel
+        OptionError: files are missing, truncated or not parallel
     """
     missing = [name for name in names if find(folder, name) is None]
     if missing:
-        raise CorpusError(f"{', '.join(missing)}: missing in {folder}: expected the whole archive de-en.tgz")
+        raise OptionError(f"{', '.join(missing)}: missing in {folder}: expected the whole archive de-en.tgz")
     splits: Dict[str, List[List[str]]] = {"train": [[], []], "test": [[], []]}
     lines = [_talk_lines(find(folder, name) or folder) for name in names]
     for name, german, english in zip(names[::2], lines[::2], lines[1::2]):
         if len(german) != len(english):
-            raise CorpusError(
+            raise OptionError(
                 f"{folder / name} has {len(german)} sentences, and {len(english)} in English: the two must be "
                 "parallel, fetch them again"
             )
@@ -273,14 +275,14 @@ def read_talks(folder: Path, names: Sequence[str]) -> Dict[str, List[List[str]]]
 
 
 def clean_split(sides: Sequence[Sequence[str]]) -> Dict[str, List[Pair]]:
-    """Cleans the tokenised pairs and splits them into train and valid; ``CorpusError`` if too few are left."""
+    """Cleans the tokenised pairs and splits them into train and valid; ``OptionError`` if too few are left."""
     kept: List[Pair] = []
     for german, english in zip(*sides):
         shorter, longer = sorted((len(german.split()), len(english.split())))
         if shorter >= 1 and longer <= LONGEST and longer <= RATIO * shorter:
             kept.append((german, english))
     if len(kept) < EVERY:
-        raise CorpusError(f"{len(kept)} of {len(sides[0])} training pairs are left after cleaning: too few to split")
+        raise OptionError(f"{len(kept)} of {len(sides[0])} training pairs are left after cleaning: too few to split")
     print(f"note: cleaning left {len(kept)} of {len(sides[0])} training pairs", flush=True)
     return {
         "train": [pair for number, pair in enumerate(kept, 1) if number % EVERY],

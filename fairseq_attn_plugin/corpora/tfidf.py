@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-from fairseq_attn_plugin.errors import install_hook
+from fairseq_attn_plugin.errors import OptionError, install_hook
 from fairseq_attn_plugin.writing import write_json
 
-from .files import CorpusError, read_text, split_lines
+from .files import read_text, split_lines
 
 __all__ = ["evaluate", "main"]
 
@@ -33,7 +33,7 @@ def evaluate(folder: Path, classifier: str = "logistic") -> Dict[str, Any]:
         classifier: logistic or svm
 
     Raises:
-        CorpusError: the text is damaged
+        OptionError: the text is damaged
         ImportError: scikit-learn is not installed
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -44,7 +44,7 @@ def evaluate(folder: Path, classifier: str = "logistic") -> Dict[str, Any]:
     def documents(split: str) -> List[List[str]]:
         texts, labels = (split_lines(read_text(folder / f"{split}.{side}")) for side in ("input0", "label"))
         if len(texts) != len(labels) or not texts:
-            raise CorpusError(f"{folder}/{split}: {len(texts)} documents and {len(labels)} labels: prepare them again")
+            raise OptionError(f"{folder}/{split}: {len(texts)} documents and {len(labels)} labels: prepare them again")
         return [texts, labels]
 
     (texts, labels), valid, test = documents("train"), documents("valid"), documents("test")
@@ -88,7 +88,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     try:
         result = evaluate(args.text, args.classifier)
     except ImportError:
-        raise CorpusError("the baseline needs scikit-learn: pip install 'fairseq_attn_plugin[analysis]'") from None
+        raise OptionError("the baseline needs scikit-learn: pip install 'fairseq_attn_plugin[analysis]'") from None
     args.out.parent.mkdir(parents=True, exist_ok=True)
     write_json("--out", args.out, result)
     about = (

@@ -10,14 +10,14 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Any, Dict, Iterator, Mapping
+from typing import Any, Callable, Dict, Iterable, Iterator, Mapping
 
 import portalocker
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import write_json
 
-__all__ = ["PACKAGE", "end_of", "environment", "locked", "read_json", "run_quietly", "stamp_of", "whole_folder"]
+__all__ = ["PACKAGE", "environment", "locked", "read_json", "run_quietly", "stamp_of", "whole_folder"]
 
 STAMP = "prepared.json"
 
@@ -35,18 +35,22 @@ def environment() -> Dict[str, str]:
     return found
 
 
-def end_of(log: Path) -> str:
-    """The last five lines of a log, for the user of a command that failed."""
-    return "".join(log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[-5:])
+def keep(lines: Iterable[str], log: Path) -> None:
+    """Writes lines as they come to a log."""
+    with open(log, "w", encoding="utf-8") as stream:
+        stream.writelines(lines)
 
 
-def run_quietly(log: Path, *command: object, lock: int = -1) -> None:
+def run_quietly(
+    log: Path, *command: object, lock: int = -1, read: Callable[[Iterable[str], Path], None] = keep
+) -> None:
     """Runs a command with its output in a log, whose end is shown only if the command fails.
 
     Args:
         log: the file
         command: its words; ``str`` converts them
         lock: descriptor of a lock that the command holds together with this process; -1: none
+        read: writes the lines of the output to the log
 
     Raises:
         OptionError: the command failed, or is not installed
@@ -54,16 +58,28 @@ def run_quietly(log: Path, *command: object, lock: int = -1) -> None:
     words = [str(word) for word in command]
     sys.stdout.flush()
     try:
-        with open(log, "wb") as stream:
-            inherited = () if lock < 0 else (lock,)
-            done = subprocess.run(words, env=environment(), stdout=stream, stderr=stream, pass_fds=inherited)
+        process = subprocess.Popen(
+            words,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=() if lock < 0 else (lock,),
+            encoding="utf-8",
+            errors="replace",
+        )
     except FileNotFoundError:
         raise OptionError(
             f"{words[0]} is not installed in {sys.prefix}: install this package with its dependencies"
         ) from None
-    if done.returncode != 0:
-        sys.stderr.write(end_of(log))
-        raise OptionError(f"{words[0]} failed, see {log}")
+    with process:
+        try:
+            read(process.stdout or (), log)
+        except SystemExit:
+            process.terminate()
+            raise
+    if process.returncode != 0:
+        sys.stderr.write("".join(log.read_text(encoding="utf-8").splitlines(keepends=True)[-5:]))
+        raise OptionError(f"{words[0]} failed, see {log}; the same command continues")
 
 
 @contextlib.contextmanager

@@ -26,11 +26,6 @@ OBJECTIVE_OPTIONS = {
     # it does not learn without an epoch of soft attention and an epoch in which the weight of the KL rises
     "dirichlet": f"--soft-updates {EPOCH_UPDATES} --kl-warmup-updates {EPOCH_UPDATES}",
 }
-# stock fairseq's LSTM in the default sizes of the plugin's architectures
-STOCK_SIZES = (
-    "--encoder-embed-dim 256 --encoder-hidden-size 256 --encoder-layers 2 --encoder-bidirectional "
-    "--decoder-embed-dim 256 --decoder-hidden-size 256 --decoder-layers 2 --decoder-out-embed-dim 256"
-).split()
 
 
 def parsed(words: Sequence[str]) -> Dict[str, str]:
@@ -111,7 +106,7 @@ def training_options(args: argparse.Namespace, objective: str, pairs: int) -> Li
     if objective:
         more = OBJECTIVE_OPTIONS.get(objective, "")
         criterion = f"--criterion latent_alignment --objective {objective} {more}"
-    chosen = ["--arch", arch, *(STOCK_SIZES if arch == "lstm" else ())]
+    chosen = ["--arch", arch]
     if hasattr(MODEL_DATACLASS_REGISTRY.get(arch), "embed_init_range"):
         chosen += ["--embed-init-range", "1"]  # attention begins to align within the first epoch
     batches = f"--max-tokens 4000 --batch-size {max(16, min(80, pairs // 200))} --required-batch-size-multiple 1"

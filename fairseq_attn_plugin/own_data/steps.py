@@ -11,20 +11,18 @@ from __future__ import annotations
 import functools
 import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, NoReturn, Sequence
 
 from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.corpora import tools
 from fairseq_attn_plugin.corpora.downloads import checksum
-from fairseq_attn_plugin.corpora.files import CorpusError, read_lines, read_text, split_lines, write_lines
+from fairseq_attn_plugin.corpora.files import read_lines, read_text, split_lines, write_lines
 from fairseq_attn_plugin.corpora.parallel import SPLITS, Pair, tokenize, write_sides
 from fairseq_attn_plugin.corpora.subwords import segment
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
 from fairseq_attn_plugin.model_folder import SETTINGS, Text, write_model_folder
-from fairseq_attn_plugin.text.normalization import build_normalizer
+from fairseq_attn_plugin.text.reading import build_normalizer
 from fairseq_attn_plugin.writing import whole_text, write_json
 
 from .card import CARD, model_card
@@ -102,30 +100,10 @@ def run(logs: Path, lock: int, *command: object) -> None:
     words = [str(word) for word in command]
     # the data folder gets its name when it is complete
     print("$ " + shlex.join(words).replace("/data.partial/", "/data/"), flush=True)
-    log = logs / f"{words[0]}.log"
-    if words[0] != "fairseq-train":
-        tools.run_quietly(log, *words, lock=lock)
-        return
-    process = subprocess.Popen(
-        words,
-        env=tools.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=() if lock < 0 else (lock,),
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    )
-    with process:
-        assert process.stdout is not None
-        try:
-            follow(process.stdout, log, int(parsed(words).get("--max-epoch", 0)))
-        except SystemExit:
-            process.terminate()
-            raise
-    if process.returncode != 0:
-        sys.stderr.write(tools.end_of(log))
-        raise OptionError(f"fairseq-train failed, see {log}; the same command continues from the last checkpoint")
+    read = tools.keep
+    if words[0] == "fairseq-train":
+        read = functools.partial(follow, max_epoch=int(parsed(words).get("--max-epoch", 0)))
+    tools.run_quietly(logs / f"{words[0]}.log", *words, lock=lock, read=read)
 
 
 def run_steps(plan: Plan, splits: Dict[str, List[Pair]]) -> Dict[str, Any]:
@@ -247,7 +225,7 @@ def read_hypotheses(path: Path, expected: int) -> List[str]:
     """The best translations of fairseq-generate by sentence number, from lines ``D-NUMBER TAB score TAB translation``.
 
     Raises:
-        CorpusError: there are not as many as expected; later lines would be scored against the wrong references
+        OptionError: there are not as many as expected; later lines would be scored against the wrong references
     """
     best: Dict[int, str] = {}
     for line in split_lines(read_text(path)):
@@ -255,7 +233,7 @@ def read_hypotheses(path: Path, expected: int) -> List[str]:
             name, _, sentence = line.split("\t", 2)
             best.setdefault(int(name[2:]), " ".join(sentence.split()))  # with --nbest the best translation comes first
     if sorted(best) != list(range(expected)):
-        raise CorpusError(f"{path} holds {len(best)} translations for {expected} sentences: remove it")
+        raise OptionError(f"{path} holds {len(best)} translations for {expected} sentences: remove it")
     return [best[number] for number in range(expected)]
 
 

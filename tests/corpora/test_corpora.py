@@ -11,7 +11,7 @@ from miniature_corpora import reviews, sentences, write
 from fairseq_attn_plugin import toy_corpus
 from fairseq_attn_plugin.corpora import catalogue, tfidf
 from fairseq_attn_plugin.corpora.documents import polarity
-from fairseq_attn_plugin.corpora.files import CorpusError
+from fairseq_attn_plugin.errors import OptionError
 
 
 def sizes(done, side):
@@ -180,5 +180,5 @@ def test_baseline_finds_the_word_that_tells(classifier, tmp_path, capsys):
     assert result["accuracy"] == 100 and result["documents"] == 16
     assert capsys.readouterr().out.startswith("accuracy 100.00, macro-F1 100.00 (C = ")
     (tmp_path / "test.label").write_text("pos\n")
-    with pytest.raises(CorpusError, match="16 documents and 1 labels"):
+    with pytest.raises(OptionError, match="16 documents and 1 labels"):
         tfidf.evaluate(tmp_path)

@@ -15,7 +15,6 @@ from miniature_corpora import tatoeba, truncate
 
 from fairseq_attn_plugin.corpora.catalogue import CORPORA
 from fairseq_attn_plugin.corpora.downloads import TRIES, Download, checksum, fetch, unpack
-from fairseq_attn_plugin.corpora.files import CorpusError
 from fairseq_attn_plugin.errors import OptionError
 
 CONTENT = random.Random(0).getrandbits(8 * 300000).to_bytes(300000, "little")
@@ -101,19 +100,21 @@ def test_no_server(tmp_path, monkeypatch):
 
 
 def test_every_download_has_a_checksum_or_a_least_size():
-    args = Namespace(pair="spa-eng", setimes=True, mirror=None)
+    args = Namespace(pair="spa-eng", setimes=True)
     downloads = [download for corpus in CORPORA.values() for download in corpus.files(args)]
     assert all(len(download.known) == 64 or download.least > 1000 for download in downloads) and len(downloads) == 23
     assert all(download.url.startswith("http") for download in downloads)
 
 
-def test_preparations_share_their_downloads(server, prepare, corpus_folder, tmp_path):
+def test_preparations_share_their_downloads(server, prepare, corpus_folder, tmp_path, monkeypatch):
     tatoeba(corpus_folder)
+    entry = {**CORPORA["tatoeba"].downloads[0], "file": server.url + "/{pair}.zip"}
+    monkeypatch.setitem(CORPORA, "tatoeba", CORPORA["tatoeba"]._replace(downloads=[entry]))
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("deu.txt", gzip.decompress((corpus_folder / "spa.txt.gz").read_bytes()))
     server.files = {"deu-eng.zip": packed.getvalue()}
-    options = {"pair": "deu-eng", "mirror": server.url, "downloads": tmp_path / "shared"}
+    options = {"pair": "deu-eng", "downloads": tmp_path / "shared"}
     assert "fetching" in prepare("tatoeba", **options).stdout
     other = prepare("tatoeba", out=tmp_path / "other", **options)
     assert "fetching" not in other.stdout and (other.out / "text" / "train.de").is_file()
@@ -133,11 +134,11 @@ def test_members_of_an_archive(kind, tmp_path):
             archive.writestr("../dir/member", data)
     unpack(path, tmp_path, ["../dir/member"])  # by its base name: nothing is written outside the folder
     assert (tmp_path / "member").read_bytes() == data and not (tmp_path.parent / "dir").exists()
-    with pytest.raises(CorpusError, match="dir/third.*: not the expected archive"):
+    with pytest.raises(OptionError, match="dir/third.*: not the expected archive"):
         unpack(path, tmp_path, ["dir/third"])
     truncate(path)
     unpack(path, tmp_path, ["../dir/member"])  # it is there
     (tmp_path / "member").unlink()
-    with pytest.raises(CorpusError, match="is truncated or damaged .* remove it and fetch it again"):
+    with pytest.raises(OptionError, match="is truncated or damaged .* remove it and fetch it again"):
         unpack(path, tmp_path, ["../dir/member"])
     assert [file.name for file in tmp_path.iterdir()] == [path.name]

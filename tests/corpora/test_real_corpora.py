@@ -40,7 +40,7 @@ def test_folders_without_training_data_say_so(name, folder, message, real_data, 
 
 
 def test_published_files_have_the_checksums_of_the_downloads(real_data):
-    args = Namespace(mirror=None)
+    args = Namespace()
     for download in CORPORA["multi30k"].files(args):
         assert checksum(folder_of(real_data, "multi30k") / download.name) == download.known
     known = {download.name: download.known for download in CORPORA["iwslt15_en_vi"].files(args)}

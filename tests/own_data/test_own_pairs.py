@@ -6,7 +6,6 @@ from argparse import Namespace
 import pytest
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.corpora.files import CorpusError
 from fairseq_attn_plugin.corpora.parallel import normalize
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.own_data.pairs import read_pairs, split
@@ -69,11 +68,11 @@ def test_a_quotation_mark_without_its_end(tmp_path):
     rows = [f"Satz {number};sentence {number}\n" for number in range(100)]
     rows[40] = '"Satz 40;sentence 40\n'
     (tmp_path / "c.csv").write_text("".join(rows))
-    with pytest.raises(CorpusError, match=r"c\.csv, line 41: is no row of a table .* must end it"):
+    with pytest.raises(OptionError, match=r"c\.csv, line 41: is no row of a table .* must end it"):
         read_pairs([tmp_path / "c.csv"], ["de", "en"])
     rows[70] = 'Satz 70;"sentence" 70\n'
     (tmp_path / "c.csv").write_text("".join(rows))
-    with pytest.raises(CorpusError, match=r"c\.csv, line 41: is no row of a table"):
+    with pytest.raises(OptionError, match=r"c\.csv, line 41: is no row of a table"):
         read_pairs([tmp_path / "c.csv"], ["de", "en"])
     (tmp_path / "c.csv").write_text("Ja, gut;Yes, good\n" * 3 + "Nein, danke;No, thanks\n")
     assert read_pairs([tmp_path / "c.csv"], ["de", "en"])[0][3] == ("Nein, danke", "No, thanks")
@@ -106,7 +105,7 @@ def test_mistakes_in_a_table(tmp_path, content, said):
     path = tmp_path / "pairs.tsv"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(CorpusError, match=said):
+    with pytest.raises(OptionError, match=said):
         read_pairs([path], ["en", "de"])
 
 
@@ -125,7 +124,7 @@ def test_mistakes_in_files(tmp_path, files, said):
     for name, text in files.items():
         if text is not None:
             (tmp_path / name).write_text(text)
-    with pytest.raises(CorpusError, match=said):
+    with pytest.raises(OptionError, match=said):
         read_pairs([tmp_path / name for name in files], ["en", "de"])
 
 
@@ -153,7 +152,7 @@ def test_given_splits_stay_whole():
 def test_empty_and_long_pairs_are_left_out():
     splits, notes = split({"train": [*sentences(300), ("", "x"), ("x" * 1001, "y")], "valid": None, "test": None})
     assert sum(map(len, splits.values())) == 300 and len(notes) == 2
-    with pytest.raises(CorpusError, match="40 different sentence pairs are too few: expected at least 100"):
+    with pytest.raises(OptionError, match="40 different sentence pairs are too few: expected at least 100"):
         split({"train": sentences(40) * 9, "valid": None, "test": None})
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from fairseq_attn_plugin.corpora.files import CorpusError
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.own_data import steps
 from fairseq_attn_plugin.own_data.settings import parsed
@@ -20,7 +19,7 @@ def test_hypotheses_are_put_in_order_and_none_may_be_missing(tmp_path):
     path.write_text("S-2\tx\nD-2\t-0.1\tthird\nD-0\t-0.2\tfirst\nD-0\t-0.9\tof --nbest\nD-1\t-0.3\tsecond\n")
     assert read_hypotheses(path, 3) == ["first", "second", "third"]
     for count, said in ((2, "3 translations for 2 sentences: remove it"), (4, "3 translations for 4 sentences")):
-        with pytest.raises(CorpusError, match=said):
+        with pytest.raises(OptionError, match=said):
             read_hypotheses(path, count)
 
 

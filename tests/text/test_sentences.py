@@ -1,6 +1,6 @@
 import pytest
 
-from fairseq_attn_plugin.text.sentences import has_several_sentences
+from fairseq_attn_plugin.text.reading import has_several_sentences
 
 SEVERAL = [
     "Ein Mann schläft. Eine Frau liest.",

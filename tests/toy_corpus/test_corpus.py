@@ -10,6 +10,7 @@ from sacrebleu.metrics import BLEU
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.toy_corpus import generation as corpus
 from fairseq_attn_plugin.toy_corpus import word_forms as lex
+from fairseq_attn_plugin.toy_corpus.__main__ import main
 
 SIZES = {"train": 1500, "valid": 100, "test": 200}
 
@@ -37,7 +38,7 @@ def fan_outs(pair):
 def test_the_same_seed_gives_the_same_files(tmp_path, capsys):
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         arguments = ["--out", tmp_path / name, "--seed", seed, "--train", 60, "--valid", 7, "--test", 8]
-        corpus.main([str(argument) for argument in arguments])
+        main([str(argument) for argument in arguments])
     assert "train 60, valid 7, test 8" in capsys.readouterr().out
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert names == sorted(f"{split}.{kind}" for split in corpus.SPLITS for kind in ("vr", "dm", "align"))
@@ -117,5 +118,5 @@ def test_impossible_requests_are_refused(options, message):
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(OptionError, match="is a file; must be a folder"):
-        corpus.main(["--out", str(tmp_path / "taken"), "--train", "5"])
+        main(["--out", str(tmp_path / "taken"), "--train", "5"])
     assert (tmp_path / "taken").read_text() == "mine"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import List, Tuple
 
 from fairseq_attn_plugin.analysis.records.record import Record
-from fairseq_attn_plugin.text.escapes import as_typed
+from fairseq_attn_plugin.text.reading import as_typed
 from fairseq_attn_plugin.text.unknown_words import UNKNOWN
 
 

@@ -20,7 +20,7 @@ from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.analysis.records.shown import shown_units
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.escapes import as_typed
+from fairseq_attn_plugin.text.reading import as_typed
 from fairseq_attn_plugin.text.subwords import spell, words_of
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
