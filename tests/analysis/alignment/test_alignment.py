@@ -16,7 +16,7 @@ from fairseq_attn_plugin.analysis.alignment.links import (
 )
 from fairseq_attn_plugin.analysis.records.record import merge_attention
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.subwords import merge_subwords, word_of_subword
+from fairseq_attn_plugin.text.subwords import spell, word_of_subword
 
 
 def gold(sure, possible=()):
@@ -57,10 +57,10 @@ def test_files(tmp_path):
 def test_subwords():
     tokens = ["a@@", "b@@", "c", "d", "e@@", "f"]
     assert word_of_subword(tokens) == [0, 0, 0, 1, 2, 2]
-    assert merge_subwords(tokens) == ["abc", "d", "ef"]
-    assert word_of_subword([]) == [] == merge_subwords([])
+    assert spell(tokens) == ["abc", "d", "ef"]
+    assert word_of_subword([]) == [] == spell([])
     # a translation may break off within a word
-    assert merge_subwords(["a", "b@@"]) == ["a", "b"]
+    assert spell(["a", "b@@"]) == ["a", "b"]
 
 
 def test_attention_is_summed_over_source_and_averaged_over_target_subwords():
