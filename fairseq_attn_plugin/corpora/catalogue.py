@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import functools
 import re
-import shutil
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
@@ -19,7 +18,6 @@ from .documents import imdb, polarity, write_corpus, yahoo_answers, yelp2013
 from .downloads import Download
 from .files import find, read_lines, write_lines
 from .parallel import SPLITS, Treatment, read_sides, tokenize, write_sides
-from .tools import run_quietly
 
 __all__ = ["CORPORA", "READERS", "Corpus", "Job", "language_of"]
 
@@ -40,6 +38,7 @@ class Corpus(NamedTuple):
     downloads: Sequence[Mapping[str, Any]] = ()
     splits: Mapping[str, str] = {}
     treatment: str = "none"
+    codes: str = ""
 
     def files(self, args: argparse.Namespace) -> List[Download]:
         """What is downloaded for these options."""
@@ -130,19 +129,6 @@ def _wmt16(job: Job) -> None:
                 stream.write((job.text / f"setimes.{language}").read_bytes())
 
 
-# codes of the languages of manythings.org/anki that have one of two letters
-LANGUAGES = dict(
-    code.split(":")
-    for code in """
-    afr:af ara:ar aze:az bel:be ben:bn bos:bs bul:bg cat:ca ces:cs cmn:zh dan:da deu:de ell:el epo:eo est:et
-    eus:eu fin:fi fra:fr gle:ga glg:gl heb:he hin:hi hrv:hr hun:hu ido:io ind:id isl:is ita:it jpn:ja kat:ka
-    kaz:kk kor:ko lat:la lit:lt lvs:lv mar:mr mkd:mk nld:nl nno:nn nob:nb oci:oc pes:fa pol:pl por:pt ron:ro
-    rus:ru slk:sk slv:sl spa:es sqi:sq srp:sr swe:sv swh:sw tam:ta tel:te tgl:tl tha:th tur:tr uig:ug ukr:uk
-    urd:ur uzb:uz vie:vi
-""".split()
-)
-
-
 def language_of(pair: str, given: str) -> str:
     """The language of a pair beside English: ``given``, unless it is empty.
 
@@ -151,7 +137,7 @@ def language_of(pair: str, given: str) -> str:
     """
     if not re.fullmatch("[a-z]{3}-eng", pair):
         raise OptionError(f"--pair {pair}: must be a name of manythings.org/anki, as in spa-eng or deu-eng")
-    known = LANGUAGES.get(pair[:3], pair[:3])
+    known = dict(code.split(":") for code in CORPORA["tatoeba"].codes.split()).get(pair[:3], pair[:3])
     if given not in ("", known, pair[:3]):
         raise OptionError(f"--language {given}: must be {known}, the language of --pair {pair} beside English")
     return given or known
@@ -182,19 +168,6 @@ def _toy(job: Job) -> None:
         write_lines(job.text / f"{split}.dm-vr.align", turned)
 
 
-def _yelp(job: Job) -> None:
-    archive, done = job.folder / "emnlp-2015-data.7z", job.folder / "unpacked"
-    if job.args.data is None and not done.is_file():
-        tool = shutil.which("7z") or shutil.which("7za")
-        if tool is None:
-            raise OptionError(
-                f"{archive} needs 7z: install it, or unpack the file and give --data FOLDER with {job.corpus.expected}"
-            )
-        run_quietly(job.folder / "unpack.log", tool, "x", "-y", f"-o{job.folder}", archive)
-        done.touch()
-    write_corpus(yelp2013(job.folder), job.text)
-
-
 # of the corpora that are more than files of pairs
 READERS: Dict[str, Callable[[Job], None]] = {
     "iwslt14_de_en": _iwslt14,
@@ -204,6 +177,6 @@ READERS: Dict[str, Callable[[Job], None]] = {
     "toy_corpus": _toy,
     "polarity_han": lambda job: write_corpus(polarity(job.folder, job.args.fold), job.text),
     "imdb_han": lambda job: write_corpus(imdb(job.folder), job.text),
-    "yelp2013_han": _yelp,
+    "yelp2013_han": lambda job: write_corpus(yelp2013(job.folder), job.text),
     "yahoo_answers_han": lambda job: write_corpus(yahoo_answers(job.folder), job.text),
 }

@@ -135,7 +135,10 @@ def yelp2013(folder: Path) -> Splits:
         name = f"yelp-2013-{part}.txt.ss"
         path = next(filter(None, (find(one, name) for one in (folder, *sorted(folder.glob("*/"))))), None)
         if path is None:
-            raise OptionError(f"{name} is missing in {folder}: expected yelp-2013-{{train,dev,test}}.txt.ss")
+            raise OptionError(
+                f"{name} is missing in {folder}: unpack emnlp-2015-data.7z there (7z x), or give --data FOLDER with "
+                "yelp-2013-{train,dev,test}.txt.ss"
+            )
         splits[split] = _yelp_reviews(path)
     return splits
 

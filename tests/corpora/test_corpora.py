@@ -9,7 +9,7 @@ import pytest
 from miniature_corpora import reviews, sentences, write
 
 from fairseq_attn_plugin import toy_corpus
-from fairseq_attn_plugin.corpora import catalogue, tfidf
+from fairseq_attn_plugin.corpora import tfidf
 from fairseq_attn_plugin.corpora.documents import polarity
 from fairseq_attn_plugin.errors import OptionError
 
@@ -129,22 +129,6 @@ def test_yelp_is_read_from_a_folder(prepare, corpus_folder):
     done = prepare("yelp2013_han", data=corpus_folder)
     assert sizes(done, "input0") == [40, 10, 10] and set(done.lines("train.label")) == set("12345")
     assert any("</s>" in line for line in done.lines("train.input0"))
-
-
-def test_yelp_is_unpacked_once_with_the_tool_that_is_there(prepare, tmp_path, monkeypatch):
-    raw = tmp_path / "downloads"
-    raw.mkdir()
-    monkeypatch.setattr("fairseq_attn_plugin.commands.prepare.fetch", lambda download, *_: raw / download.name)
-    (raw / "emnlp-2015-data.7z").touch()
-    commands = []
-    monkeypatch.setattr(catalogue, "run_quietly", lambda log, *words: commands.append(words))
-    monkeypatch.setattr("shutil.which", lambda tool: None)
-    line = prepare("yelp2013_han", check=False).error
-    assert "needs 7z: install it" in line and "--data FOLDER" in line
-    monkeypatch.setattr("shutil.which", lambda tool: "/bin/7za" if tool == "7za" else None)
-    for _ in range(2):
-        assert "yelp-2013-train.txt.ss is missing" in prepare("yelp2013_han", check=False).error
-    assert commands == [("/bin/7za", "x", "-y", f"-o{raw}", raw / "emnlp-2015-data.7z")]
 
 
 def test_every_tenth_question_of_yahoo_validates(prepare, corpus_folder):

@@ -52,7 +52,7 @@ DAMAGES = [
         with_text("a\t\tb\t\t7\t\tc\n"),
         "dev.txt.ss, line 1: must be",
     ),
-    ("yelp (yelp2013_han)", "yelp-2013-dev.txt.ss", Path.unlink, "yelp-2013-dev.txt.ss is missing"),
+    ("yelp (yelp2013_han)", "yelp-2013-dev.txt.ss", Path.unlink, "yelp-2013-dev.txt.ss is missing", "7z x"),
     ("yahoo (yahoo_answers_han)", "test.csv", with_text('"11","a","b","c"\n'), "test.csv, row 1: must be class"),
     ("yahoo (yahoo_answers_han)", "test.csv", Path.unlink, "test.csv (or test.csv.gz) is missing"),
     ("imdb_archive (imdb_han)", "aclImdb_v1.tar.gz", truncate, "aclImdb_v1.tar.gz is truncated"),

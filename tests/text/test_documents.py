@@ -179,10 +179,14 @@ def test_script_writes_splits(tmp_path, capsys):
     assert sorted(p.name for p in (tmp_path / "text").iterdir()) == [
         f"{split}.{side}" for split in ("test", "train", "valid") for side in ("input0", "label")
     ]
-    with pytest.raises(OptionError, match="as in valid=0.1$"):
-        cli.main(["documents", path, "--to", str(tmp_path), "--split", "valid"])
-    for split in ("train=0.1", "a/b=0.3"):
-        with pytest.raises(OptionError, match=f"--split {split}: must name a split that differs from train"):
+    for split, said in (
+        ("valid", "as in valid=0.1$"),
+        ("valid=1", "as in valid=0.1$"),
+        ("valid=0.0", "as in valid=0.1$"),
+        ("a/b=0.3", "as in valid=0.1$"),
+        ("train=0.1", "must name a split that differs from train"),
+    ):
+        with pytest.raises(OptionError, match=f"--split {split}: .*{said}"):
             cli.main(["documents", path, "--to", str(tmp_path / "out"), "--split", split])
 
 
