@@ -29,6 +29,7 @@ from fairseq_attn_plugin.corpora.parallel import shorten
 from fairseq_attn_plugin.corpora.subwords import KINDS, segment
 from fairseq_attn_plugin.corpora.tools import locked, run_quietly, stamp_of, whole_folder
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import at_least, flag
 
 __all__ = ["configure", "run"]
 
@@ -74,15 +75,11 @@ def _check(args: argparse.Namespace, corpus: Corpus) -> Dict[str, Any]:
     """Gives the options their defaults, and returns those that determine the text."""
     taken = {**corpus.options, **(OF_TRANSLATION if corpus.languages else {})}
     for name in {**OF_TRANSLATION, **dict.fromkeys(SPECIAL)}:
-        value, option = getattr(args, name), "--" + name.replace("_", "-")
-        if value is None:
+        if getattr(args, name) is None:
             setattr(args, name, taken.get(name))
         elif name not in taken:
-            raise OptionError(f"{option}: is not an option of {args.corpus}; leave it out")
-        elif isinstance(value, int) and value < 0:
-            raise OptionError(f"{option} {value}: must be at least 0")
-    if args.jobs < 1:
-        raise OptionError(f"--jobs {args.jobs}: must be at least 1")
+            raise OptionError(f"{flag(name)}: is not an option of {args.corpus}; leave it out")
+    at_least(args, jobs=1, subword_size=0, cut=0, longest=0, fold=0, seed=0)
     if (args.fold or 0) > 9:
         raise OptionError(f"--fold {args.fold}: must be 0 to 9")
     if args.data is not None and not args.data.is_dir():

@@ -11,6 +11,7 @@ command that runs is printed. The same call continues after an interruption.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -27,6 +28,7 @@ from fairseq_attn_plugin.corpora.subwords import KINDS
 from fairseq_attn_plugin.corpora.tools import PACKAGE, locked
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import is_training, open_model_folder, read_settings
+from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.own_data.pairs import read_pairs, split
 from fairseq_attn_plugin.own_data.settings import check_model, tokenizer_of, training_options
 from fairseq_attn_plugin.own_data.steps import Plan, check_command, run_steps, say
@@ -83,9 +85,7 @@ def _end(number: int, frame: object) -> NoReturn:
 
 def _run(args: argparse.Namespace) -> None:
     languages, columns = _languages(args), _columns(args.columns)
-    for name, least in (("subword_size", 0), ("max_epoch", 1), ("patience", 1), ("seed", 0)):
-        if getattr(args, name) < least:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {least}")
+    at_least(args, subword_size=0, max_epoch=1, patience=1, seed=0)
     files: Dict[str, Optional[List[Path]]] = {"train": args.pairs, "valid": args.valid, "test": args.test}
     folder = args.out or Path(f"{'-'.join(languages)}.{args.arch}")
     checksums = {name: [checksum(path) for path in paths or () if path.is_file()] for name, paths in files.items()}
@@ -93,9 +93,10 @@ def _run(args: argparse.Namespace) -> None:
     options = {name: value for name, value in vars(args).items() if name not in ("out", "pairs", "run")}
     request = json.dumps({**options, **checksums, "version": __version__}, sort_keys=True, default=str)
     done = read_settings(folder)
-    if done.get("request") == request and _is_complete(folder):  # nothing is read again
-        _conclude(folder, done["scores"], done["pairs"]["test"])
-        return
+    with contextlib.suppress(OptionError):  # a file was lost: all of them are written again
+        if done.get("request") == request and open_model_folder(folder) is not None:  # nothing is read again
+            _conclude(folder, done["scores"], done["pairs"]["test"])
+            return
     # mistakes in the corpus are reported before anything is written or imported
     notes: List[str] = []
     given: Dict[str, Optional[List[Pair]]] = dict.fromkeys(files)
@@ -137,14 +138,6 @@ def _run(args: argparse.Namespace) -> None:
     _conclude(folder, scores, len(splits["test"]))
 
 
-def _is_complete(folder: Path) -> bool:
-    """Whether a model folder has all its files."""
-    try:
-        return open_model_folder(folder) is not None
-    except OptionError:
-        return False  # a file was lost: all of them are written again
-
-
 def _conclude(folder: Path, scores: Dict[str, Any], sentences: int) -> None:
     found = ", ".join(f"{name} {scores[name.lower()]['score']}" for name in ("BLEU", "chrF", "TER"))
     print(f"{folder}: {found} on {sentences:,} test sentences")
@@ -163,7 +156,6 @@ def _languages(args: argparse.Namespace) -> List[str]:
 def _columns(text: Optional[str]) -> Optional[List[int]]:
     if text is None:
         return None
-    parts = text.split(",")
-    if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+    if not re.fullmatch("[1-9][0-9]{0,8},[1-9][0-9]{0,8}", text):
         raise OptionError(f"--columns {text}: must be two numbers from 1, as in 2,1")
-    return [int(part) for part in parts]
+    return [int(part) for part in text.split(",")]
