@@ -41,6 +41,7 @@ setup(
             "py.typed",
             "analysis/pages/assets/*",
             "analysis/pages/templates/*",
+            "corpora/catalogue.toml",
         ],
         "fairseq_attn_plugin.configs": ["**/*.yaml"],
         "fairseq_attn_plugin.recipes": ["*.sh"],

@@ -10,6 +10,8 @@ import tarfile
 from pathlib import Path
 from typing import Dict, Iterator, List, Sequence, Tuple
 
+from fairseq_attn_plugin import toy_corpus
+
 NOUNS = ["house", "river", "garden", "window", "teacher", "bicycle", "mountain", "letter", "kitchen", "bridge"]
 VERBS = ["sees", "finds", "paints", "opens", "follows", "carries", "likes", "forgets"]
 
@@ -97,6 +99,13 @@ def iwslt14_de_en(folder: Path, train: int = 120) -> None:
             body = sgm(kind, [f" {line} " for line in lines])
             xml = ['<?xml version="1.0" encoding="UTF-8"?>', "<mteval>", *body, "</mteval>"]
             write(folder / f"IWSLT14.{name}.de-en.{language}.xml", xml)
+
+
+TOY = {"train": 60, "valid": 8, "test": 8}
+
+
+def toy(folder: Path) -> None:
+    toy_corpus.write(toy_corpus.generate(1, TOY), folder)
 
 
 MINIATURES = {name: globals()[name] for name in PAIRS}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from pathlib import Path
 from typing import Dict, Sequence
 
@@ -28,18 +29,13 @@ from fairseq_attn_plugin.writing import check_output
 def shares_of(texts: Sequence[str], rest: str) -> Dict[str, float]:
     """The shares of ``NAME=SHARE``; ``rest`` is the name of what is left."""
     shares: Dict[str, float] = {}
-    for number, text in enumerate(texts, start=1):
-        name, equals, share = text.partition("=")
-        try:
-            shares[name] = float(share)
-        except ValueError:
-            shares[name] = 0.0
-        if "/" in name or name == rest or len(shares) < number:
-            raise OptionError(
-                f"--split {text}: must name a split that differs from {rest} and the other splits, without /"
-            )
-        if not (name and equals and 0 < shares[name] < 1):
-            raise OptionError(f"--split {text}: must be NAME=SHARE with a share between 0 and 1, as in valid=0.1")
+    for text in texts:
+        parts = re.fullmatch(r"([^/=]+)=(0?\.\d*[1-9]\d*)", text)
+        if parts is None:
+            raise OptionError(f"--split {text}: must be NAME=SHARE, a share between 0 and 1, as in valid=0.1")
+        if parts[1] in (rest, *shares):
+            raise OptionError(f"--split {text}: must name a split that differs from {rest} and the other splits")
+        shares[parts[1]] = float(parts[2])
     return shares
 
 

@@ -19,25 +19,22 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any, Dict
 
-from fairseq_attn_plugin.corpora.catalogue import CORPORA, Corpus, Job, language_of
+from fairseq_attn_plugin.corpora.catalogue import CORPORA, READERS, Corpus, Job, language_of
 from fairseq_attn_plugin.corpora.downloads import checksum, fetch, unpack
-from fairseq_attn_plugin.corpora.parallel import cut_split, drop_split
+from fairseq_attn_plugin.corpora.parallel import shorten
 from fairseq_attn_plugin.corpora.subwords import KINDS, segment
-from fairseq_attn_plugin.corpora.tools import locked, run_quietly
+from fairseq_attn_plugin.corpora.tools import locked, run_quietly, stamp_of, whole_folder
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import at_least, flag
 
 __all__ = ["configure", "run"]
 
-STAMP = "prepared.json"
-# of single corpora
-SPECIAL = dict(pair="spa-eng", language="", fold=0, seed=1, equal_words=False, setimes=False)  # noqa: C408
 OF_TRANSLATION = {"subwords": "subword-nmt", "subword_size": 8000, "cut": 0, "longest": 0}
+SPECIAL = {name for corpus in CORPORA.values() for name in corpus.options}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +43,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
     add("--data", type=Path, metavar="FOLDER", help="read the corpus from this folder instead of downloading it")
     add("--downloads", type=Path, metavar="FOLDER", help="of downloads (default: downloads, beside that of --out)")
-    add("--mirror", metavar="URL", help="address of a folder with the files to download")
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="number of processes (default: all cores)")
     add = parser.add_argument_group("sentence pairs").add_argument
     add("--subwords", choices=KINDS, help="joint over both languages (default: subword-nmt)")
@@ -77,20 +73,14 @@ def run(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace, corpus: Corpus) -> Dict[str, Any]:
     """Gives the options their defaults, and returns those that determine the text."""
-    taken = {name: SPECIAL[name] for name in corpus.options}
-    if corpus.languages:
-        taken.update(OF_TRANSLATION)
-    for name in (*SPECIAL, *OF_TRANSLATION):
-        value, option = getattr(args, name), "--" + name.replace("_", "-")
-        if name not in taken and value is not None:
-            raise OptionError(f"{option}: is not an option of {args.corpus}; leave it out")
-        if value is None:
-            setattr(args, name, taken.get(name, SPECIAL.get(name)))
-        elif isinstance(value, int) and value < 0:
-            raise OptionError(f"{option} {value}: must be at least 0")
-    if args.jobs < 1:
-        raise OptionError(f"--jobs {args.jobs}: must be at least 1")
-    if args.fold > 9:
+    taken = {**corpus.options, **(OF_TRANSLATION if corpus.languages else {})}
+    for name in {**OF_TRANSLATION, **dict.fromkeys(SPECIAL)}:
+        if getattr(args, name) is None:
+            setattr(args, name, taken.get(name))
+        elif name not in taken:
+            raise OptionError(f"{flag(name)}: is not an option of {args.corpus}; leave it out")
+    at_least(args, jobs=1, subword_size=0, cut=0, longest=0, fold=0, seed=0)
+    if (args.fold or 0) > 9:
         raise OptionError(f"--fold {args.fold}: must be 0 to 9")
     if args.data is not None and not args.data.is_dir():
         raise OptionError(f"--data {args.data}: is not a folder; must be one with {corpus.expected}")
@@ -101,13 +91,8 @@ def _check(args: argparse.Namespace, corpus: Corpus) -> Dict[str, Any]:
 
 def _is_done(args: argparse.Namespace, out: Path, chosen: Dict[str, Any]) -> bool:
     """Whether the folder has this text; raises ``OptionError`` if it has something else."""
-    try:
-        before = json.loads((out / STAMP).read_text(encoding="utf-8"))
-    except OSError:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise OptionError(
-                f"--out {args.out}: exists, and fairseq-attn prepare has not made it; name another"
-            ) from None
+    before = stamp_of(out)
+    if not before:
         return False
     remedy = "name another folder, or remove that one"
     for name, value in chosen.items():
@@ -125,31 +110,22 @@ def _prepare(args: argparse.Namespace, corpus: Corpus, out: Path, chosen: Dict[s
     folder, known = args.data, {}
     if folder is None:
         folder = Path(os.path.abspath(args.downloads or out.parent / "downloads"))
-        for download in corpus.downloads(args) if callable(corpus.downloads) else corpus.downloads:
-            if args.mirror:
-                download = download._replace(url=f"{args.mirror.rstrip('/')}/{download.name}")
+        for download in corpus.files(args):
             path = fetch(download, folder, corpus.expected)
             unpack(path, folder, download.members)
             known[download.name] = checksum(path)
-    partial = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    (partial / "text").mkdir(parents=True)
     languages = ("en", args.language) if args.corpus == "tatoeba" else corpus.languages
     print(f"{args.out}: reading and tokenising {args.corpus}", flush=True)
-    corpus.read(Job(corpus.expected, args, folder, partial, languages))
-    if languages:
-        log = out.parent / "subwords.log"
-        if args.subwords != "none":
-            print(f"{args.out}: learning and applying subwords ({args.subwords}; log: {log})", flush=True)
-        segment(partial, languages, args.subwords, args.subword_size, functools.partial(run_quietly, log), args.jobs)
-        train = partial / "segmented" / "train"
-        if args.cut:
-            cut_split(train, languages, args.cut)
-        if args.longest:
-            drop_split(train, languages, args.longest)
     stamp = {**chosen, "data": os.path.abspath(args.data) if args.data else None, "sha256": known}
-    (partial / STAMP).write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
-    if out.is_dir():
-        out.rmdir()
-    partial.rename(out)
+    with whole_folder(out, stamp) as partial:
+        job = Job(corpus, args, folder, partial, languages)
+        READERS.get(args.corpus, lambda job: job.splits(corpus.splits))(job)
+        if languages:
+            log = out.parent / "subwords.log"
+            if args.subwords != "none":
+                print(f"{args.out}: learning and applying subwords ({args.subwords}; log: {log})", flush=True)
+            shell = functools.partial(run_quietly, log)
+            segment(partial, languages, args.subwords, args.subword_size, shell, args.jobs)
+            if args.cut or args.longest:
+                shorten(partial / "segmented" / "train", languages, args.cut, args.longest)
     print(f"{args.out}: prepared", flush=True)

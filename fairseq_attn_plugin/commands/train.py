@@ -11,6 +11,7 @@ command that runs is printed. The same call continues after an interruption.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -20,14 +21,18 @@ from pathlib import Path
 from typing import Any, Dict, List, NoReturn, Optional
 
 from fairseq_attn_plugin import __version__
+from fairseq_attn_plugin.analysis.inference.user_dir import folder_of
 from fairseq_attn_plugin.corpora.downloads import checksum
+from fairseq_attn_plugin.corpora.parallel import Pair
 from fairseq_attn_plugin.corpora.subwords import KINDS
-from fairseq_attn_plugin.corpora.tools import locked
+from fairseq_attn_plugin.corpora.tools import PACKAGE, locked
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import is_training, open_model_folder, read_settings
-from fairseq_attn_plugin.own_data.pairs import Pair, read_pairs, split
-from fairseq_attn_plugin.own_data.settings import Model, check_architecture, tokenizer_of
+from fairseq_attn_plugin.options import at_least
+from fairseq_attn_plugin.own_data.pairs import read_pairs, split
+from fairseq_attn_plugin.own_data.settings import check_model, tokenizer_of, training_options
 from fairseq_attn_plugin.own_data.steps import Plan, check_command, run_steps, say
+from fairseq_attn_plugin.writing import make_folder
 
 __all__ = ["TAKES_EXTRA", "configure", "run"]
 
@@ -79,78 +84,58 @@ def _end(number: int, frame: object) -> NoReturn:
 
 
 def _run(args: argparse.Namespace) -> None:
-    source, target = _languages(args)
-    columns = _columns(args.columns)
-    for name, least in (("subword_size", 0), ("max_epoch", 1), ("patience", 1), ("seed", 0)):
-        if getattr(args, name) < least:
-            raise OptionError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least {least}")
+    languages, columns = _languages(args), _columns(args.columns)
+    at_least(args, subword_size=0, max_epoch=1, patience=1, seed=0)
     files: Dict[str, Optional[List[Path]]] = {"train": args.pairs, "valid": args.valid, "test": args.test}
-    folder = args.out or Path(f"{source}-{target}.{args.arch}")
+    folder = args.out or Path(f"{'-'.join(languages)}.{args.arch}")
     checksums = {name: [checksum(path) for path in paths or () if path.is_file()] for name, paths in files.items()}
     # all that the user gave: options, the content of the files, the version of this package
-    options = {
-        name: value for name, value in vars(args).items() if name not in {"out", "pairs"} and not callable(value)
-    }
+    options = {name: value for name, value in vars(args).items() if name not in ("out", "pairs", "run")}
     request = json.dumps({**options, **checksums, "version": __version__}, sort_keys=True, default=str)
     done = read_settings(folder)
-    if done.get("request") == request and _is_complete(folder):  # nothing is read again
-        _conclude(folder, done["scores"], done["pairs"]["test"])
-        return
+    with contextlib.suppress(OptionError):  # a file was lost: all of them are written again
+        if done.get("request") == request and open_model_folder(folder) is not None:  # nothing is read again
+            _conclude(folder, done["scores"], done["pairs"]["test"])
+            return
     # mistakes in the corpus are reported before anything is written or imported
     notes: List[str] = []
     given: Dict[str, Optional[List[Pair]]] = dict.fromkeys(files)
     for name, paths in files.items():
         if paths:
-            given[name], about = read_pairs(paths, (source, target), columns)
+            given[name], about = read_pairs(paths, languages, columns)
             notes.append(f"{name}: {about}")
     splits, left_out = split(given)
-    usual = check_architecture(args.arch)
-    user_dir = os.path.abspath(args.user_dir[-1]) if args.user_dir else ""
-    model = Model(args.arch, args.objective or usual, args.seed, user_dir, args.extra)
-    model.check()
+    objective = check_model(args)
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not is_training(folder))):
         raise OptionError(f"--out {folder}: exists, and is no model folder; name another")
     tokenizer = tokenizer_of(splits["train"]) if args.tokenizer == "auto" else args.tokenizer
     usual = "subword-nmt" if tokenizer == "moses" else "sentencepiece"
-    text = {
-        "tokenizer": tokenizer,
-        "subwords": usual if args.subwords == "auto" else args.subwords,
-        "subword_size": args.subword_size,
-        "languages": [source, target],
-        "columns": args.columns,
-        **checksums,
-    }
     import torch
 
     plan = Plan(
         folder=folder,
-        languages=(source, target),
-        text=text,
-        model=model,
-        options=model.options(len(splits["train"]), args.max_epoch, args.patience),
+        languages=languages,
+        text={
+            "tokenizer": tokenizer,
+            "subwords": usual if args.subwords == "auto" else args.subwords,
+            "subword_size": args.subword_size,
+            "languages": languages,
+            "columns": args.columns,
+            **checksums,
+        },
+        user_dir=os.path.abspath(folder_of(args.user_dir[-1])) if args.user_dir else str(PACKAGE),
+        options=training_options(args, objective, len(splits["train"])),
         device=["--cpu"] if args.cpu or not torch.cuda.is_available() else [],
-        jobs=os.cpu_count() or 1,
         request=request,
     )
-    if model.extra:
-        check_command(plan.train_command()[1:], model.extra)
-    try:
-        plan.training.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"--out {folder}: cannot be made: {error.strerror or error}") from None
+    if args.extra:
+        check_command(plan.train_command()[1:], args.extra)
+    make_folder("--out", plan.training)
     with locked(plan.training / "lock", wait=False) as lock:
         for note in (*notes, *left_out):
             say(note)
         scores = run_steps(plan._replace(lock=lock), splits)
     _conclude(folder, scores, len(splits["test"]))
-
-
-def _is_complete(folder: Path) -> bool:
-    """Whether a model folder has all its files."""
-    try:
-        return open_model_folder(folder) is not None
-    except OptionError:
-        return False  # a file was lost: all of them are written again
 
 
 def _conclude(folder: Path, scores: Dict[str, Any], sentences: int) -> None:
@@ -171,7 +156,6 @@ def _languages(args: argparse.Namespace) -> List[str]:
 def _columns(text: Optional[str]) -> Optional[List[int]]:
     if text is None:
         return None
-    parts = text.split(",")
-    if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+    if not re.fullmatch("[1-9][0-9]{0,8},[1-9][0-9]{0,8}", text):
         raise OptionError(f"--columns {text}: must be two numbers from 1, as in 2,1")
-    return [int(part) for part in parts]
+    return [int(part) for part in text.split(",")]

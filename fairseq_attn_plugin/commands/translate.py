@@ -32,7 +32,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
 from fairseq_attn_plugin.options import parse_overrides
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.sentences import SEVERAL, has_several_sentences
+from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences
 from fairseq_attn_plugin.writing import check_output, whole_text
 
 BUFFER = 1024  # lines of a file that are read before the first of them is translated

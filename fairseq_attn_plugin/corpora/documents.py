@@ -1,26 +1,24 @@
 """Corpora of labelled documents as text for fairseq-preprocess: polarity, IMDB, Yelp 2013, Yahoo Answers.
 
 Each reader takes the folder of the corpus and gives the documents of ``train``, ``valid`` and ``test``. A damaged or
-missing file raises ``CorpusError``.
+missing file raises ``OptionError``.
 """
 
 from __future__ import annotations
 
 import csv
 import functools
-import gzip
 import io
-import lzma
 import re
-import zlib
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
+from typing import Callable, Dict, Iterable, Iterator, List, Optional
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
+from fairseq_attn_plugin.text.lines import intact, opened
 from fairseq_attn_plugin.text.reading import Reading, split_sentences, word_splitter
 
-from .files import CorpusError, find, members_of, read_text, split_lines
+from .files import find, members_of, read_text, split_lines
 
 __all__ = ["imdb", "polarity", "write_corpus", "yahoo_answers", "yelp2013"]
 
@@ -28,11 +26,11 @@ Splits = Dict[str, Iterable[Document]]
 
 
 def write_corpus(splits: Splits, to: Path) -> None:
-    """Writes ``TO/SPLIT.input0`` and ``TO/SPLIT.label``; raises ``CorpusError`` if a split is empty."""
+    """Writes ``TO/SPLIT.input0`` and ``TO/SPLIT.label``; raises ``OptionError`` if a split is empty."""
     for split, part in splits.items():
         documents, sentences, words = write_documents(part, to / split)
         if not documents:
-            raise CorpusError(f"the {split} split is empty: the corpus is truncated, or too small")
+            raise OptionError(f"the {split} split is empty: the corpus is truncated, or too small")
         print(f"note: {split}: {documents} documents, {sentences} sentences, {words} words", flush=True)
 
 
@@ -54,30 +52,22 @@ _REVIEW = re.compile(r"(?:^|/)(neg|pos)/(cv\d{3}_\d+)\.txt$")
 
 def polarity(folder: Path, fold: int) -> Splits:
     """One fold, of ``polarity.jsonl``, the archive or its files. Test: ``fold``; validation: the next one."""
-    archive, jsonl = folder / "review_polarity.tar.gz", find(folder, "polarity.jsonl")
-    documents: List[Document] = []
+    jsonl = find(folder, "polarity.jsonl")
     if jsonl is not None:
-        try:
-            documents = list(documents_of(jsonl))
-        except OptionError as error:
-            raise CorpusError(str(error)) from None
-    elif archive.is_file():
-        documents = [_review(name, text) for name, text in members_of(archive, _REVIEW)]
+        documents = list(documents_of(jsonl))
     else:
-        paths = folder.glob("**/txt_sentoken/*/cv*.txt")
-        documents = [_review(path.as_posix(), path.read_bytes()) for path in paths if _REVIEW.search(path.as_posix())]
+        documents = [_review(*found) for found in members_of(folder, "review_polarity.tar.gz", _REVIEW)]
+        documents.sort(key=lambda document: (str(document.id), str(document.label)))
     if not documents:
-        raise CorpusError(
+        raise OptionError(
             f"{folder} has no reviews: expected review_polarity.tar.gz, its txt_sentoken/neg/cv*.txt and "
             "txt_sentoken/pos/cv*.txt, or polarity.jsonl"
         )
-    if jsonl is None:
-        documents.sort(key=lambda document: (str(document.id), str(document.label)))
     splits: Dict[str, List[Document]] = {"train": [], "valid": [], "test": []}
     for document in documents:
         match = re.match(r"cv(\d)\d\d(?:_|$)", document.id or "")
         if match is None:
-            raise CorpusError(f"a review is named {document.id}, must be cvNNN: the name tells the fold")
+            raise OptionError(f"a review is named {document.id}, must be cvNNN: the name tells the fold")
         after = (int(match[1]) - fold) % 10
         splits["test" if after == 0 else "valid" if after == 1 else "train"].append(document)
     return dict(splits)
@@ -93,7 +83,6 @@ def _review(name: str, text: bytes) -> Document:
 # --- IMDB of Maas et al. (2011), "Learning Word Vectors for Sentiment Analysis": 50,000 film reviews
 
 _RATED = re.compile(r"(?:^|/)(train|test)/(neg|pos)/(\d+)_\d+\.txt$")
-_OPENERS: Dict[str, Callable[..., Any]] = {".tsv": open, ".gz": gzip.open, ".xz": lzma.open}
 
 
 def imdb(folder: Path) -> Splits:
@@ -107,19 +96,17 @@ def imdb(folder: Path) -> Splits:
     if all(tables):
         splits = {split: _table(path) for split, path in zip(splits, tables) if path is not None}
     else:
-        archive = folder / "aclImdb_v1.tar.gz"
-        found: Iterable[Any] = ((path.as_posix(), path.read_bytes()) for path in folder.glob("**/*_*.txt"))
-        for name, text in members_of(archive, _RATED) if archive.is_file() else found:
-            match = _RATED.search(name)
-            if match is not None:
-                split = "valid" if match[1] == "train" and int(match[3]) % 5 == 0 else match[1]
-                splits[split].append([match[2], "", match[3], text.decode("utf-8")])
-        for split, reviews in splits.items():
-            if not reviews:
-                raise CorpusError(
-                    f"{folder} has no reviews of {split}: expected aclImdb_v1.tar.gz, its files "
-                    "aclImdb/{train,test}/{neg,pos}/ID_RATING.txt, or train, val and test as .tsv (or .gz, .xz)"
-                )
+        for name, text in members_of(folder, "aclImdb_v1.tar.gz", _RATED):
+            part, label, number = _RATED.search(name).groups()  # type: ignore[union-attr]
+            split = "valid" if part == "train" and int(number) % 5 == 0 else part
+            splits[split].append([label, "", number, text.decode("utf-8")])
+    for split, reviews in splits.items():
+        if not reviews:
+            raise OptionError(
+                f"{folder} has no reviews of {split}: expected aclImdb_v1.tar.gz, its files "
+                "aclImdb/{train,test}/{neg,pos}/ID_RATING.txt, or train, val and test as .tsv (or .gz, .xz)"
+            )
+        if not all(tables):
             reviews.sort(key=lambda review: (int(review[2]), review[0]))
     return {
         split: (_tokenized(text.replace("<br />", "\n"), label, number) for label, _, number, text in reviews)
@@ -128,14 +115,10 @@ def imdb(folder: Path) -> Splits:
 
 
 def _table(path: Path) -> List[List[str]]:
-    try:
-        with _OPENERS[path.suffix](path, "rb") as stream:
-            rows = [line.decode("utf-8").rstrip("\r\n").split("\t") for line in stream]
-    except (EOFError, OSError, lzma.LZMAError, zlib.error, UnicodeDecodeError) as error:
-        raise CorpusError(f"{path} is damaged ({error}): fetch it again") from None
+    rows = [line.rstrip("\r").split("\t") for line in split_lines(read_text(path))]
     for number, row in enumerate(rows, 1):
         if len(row) != 4 or row[0] not in ("neg", "pos"):
-            raise CorpusError(f"{path}, line {number}: must be label (neg or pos), rating, id and text, by tabs")
+            raise OptionError(f"{path}, line {number}: must be label (neg or pos), rating, id and text, by tabs")
     return rows
 
 
@@ -152,7 +135,10 @@ def yelp2013(folder: Path) -> Splits:
         name = f"yelp-2013-{part}.txt.ss"
         path = next(filter(None, (find(one, name) for one in (folder, *sorted(folder.glob("*/"))))), None)
         if path is None:
-            raise CorpusError(f"{name} is missing in {folder}: expected yelp-2013-{{train,dev,test}}.txt.ss")
+            raise OptionError(
+                f"{name} is missing in {folder}: unpack emnlp-2015-data.7z there (7z x), or give --data FOLDER with "
+                "yelp-2013-{train,dev,test}.txt.ss"
+            )
         splits[split] = _yelp_reviews(path)
     return splits
 
@@ -161,7 +147,7 @@ def _yelp_reviews(path: Path) -> Iterator[Document]:
     for number, line in enumerate(split_lines(read_text(path)), start=1):
         fields = [field for field in line.split("\t") if field.strip()]
         if len(fields) != 4 or fields[2].strip() not in ("1", "2", "3", "4", "5"):
-            raise CorpusError(
+            raise OptionError(
                 f"{path}, line {number}: must be user, product, one to five stars and text, with tabs between them"
             )
         sentences = [sentence.split() for sentence in split_sentences(fields[3], "<sssss>")]
@@ -180,17 +166,16 @@ def yahoo_answers(folder: Path) -> Splits:
     for split, name, tenth in (("train", "train.csv", False), ("valid", "train.csv", True), ("test", "test.csv", None)):
         path = find(folder, f"{name}|yahoo_answers_csv/{name}")
         if path is None:
-            raise CorpusError(f"{name} (or {name}.gz) is missing in {folder}")
+            raise OptionError(f"{name} (or {name}.gz) is missing in {folder}")
         splits[split] = _questions(path, tenth)
     return splits
 
 
 def _questions(path: Path, tenth: Optional[bool]) -> Iterator[Document]:
     """The questions in every tenth row, in all others, or (None) in all."""
-    opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")  # noqa: SIM115 (closed below)
-    with opened as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:  # type: ignore[type-var]
+    with intact(path), opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
         for number, row in enumerate(csv.reader(text), 1):
             if len(row) != 4 or row[0] not in {str(label) for label in range(1, 11)}:
-                raise CorpusError(f"{path}, row {number}: must be class (1 to 10), title, question and answer")
+                raise OptionError(f"{path}, row {number}: must be class (1 to 10), title, question and answer")
             if tenth in (None, number % 10 == 0):
                 yield _tokenized("\n".join(row[1:]).replace("\\n", "\n"), row[0], str(number))

@@ -8,13 +8,11 @@ import shutil
 import sys
 import tarfile
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 from fairseq_attn_plugin.errors import OptionError
-
-from .files import CorpusError
+from fairseq_attn_plugin.text.lines import intact
 
 __all__ = ["Download", "checksum", "fetch", "unpack"]
 
@@ -62,31 +60,24 @@ def fetch(download: Download, folder: Path, expected: str) -> Path:
     import pooch
     from requests import RequestException
 
-    url, name = download.url, download.name
-    library = pooch.create(
-        folder, url.rpartition("/")[0] + "/", registry={name: download.known or None}, retry_if_failed=TRIES
-    )
+    url, name, known = download.url, download.name, download.known
+    library = pooch.create(folder, url.rpartition("/")[0] + "/", registry={name: known or None}, retry_if_failed=TRIES)
     pooch.get_logger().setLevel("WARNING")
-    remedy = f"try again, or fetch it by hand and give --data FOLDER with {expected}"
     if not (folder / name).is_file():
         print(f"fetching {url}", flush=True)
     try:
         loader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), headers=HEADERS, timeout=TIMEOUT)
         path = Path(library.fetch(name, downloader=loader))
-    except (RequestException, OSError, ValueError) as error:
-        if isinstance(error, ValueError) and "hash" in str(error):
-            raise OptionError(
-                f"{url}: gives a file with another checksum than {download.known}: truncated, or changed on the "
-                f"server; {remedy}"
-            ) from None
-        raise OptionError(f"{url}: cannot be fetched ({error}); {remedy}") from None
-    size = path.stat().st_size
-    if size < download.least:
+        size = path.stat().st_size
+        if size >= download.least:
+            return path
         path.unlink()
-        raise OptionError(
-            f"{url}: gives {size} bytes, at least {download.least} are expected: truncated or moved; {remedy}"
-        )
-    return path
+        reason = f"gives {size} bytes, at least {download.least} are expected: truncated or moved"
+    except (RequestException, OSError, ValueError) as error:
+        reason = f"cannot be fetched ({error})"
+        if isinstance(error, ValueError) and "hash" in str(error):
+            reason = f"gives a file with another checksum than {known}: truncated, or changed on the server"
+    raise OptionError(f"{url}: {reason}; try again, or fetch it by hand and give --data FOLDER with {expected}")
 
 
 def unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:
@@ -95,23 +86,21 @@ def unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:
     No other path of the archive is used, so that an archive writes nothing outside the folder.
 
     Raises:
-        CorpusError: the archive is damaged, or a member is missing
+        OptionError: the archive is damaged, or a member is missing
     """
     missing = [member for member in members if not (folder / Path(member).name).is_file()]
     if not missing:
         return
     partial = folder / f"{archive.name}.{os.getpid()}.partial"  # other preparations may share the folder
+    zipped = archive.suffix == ".zip"
+    open_archive: Any = zipfile.ZipFile if zipped else tarfile.open
     try:
-        open_archive: Any = zipfile.ZipFile if archive.suffix == ".zip" else tarfile.open
-        with open_archive(archive) as opened:
-            read = opened.open if archive.suffix == ".zip" else opened.extractfile
+        with intact(archive), open_archive(archive) as opened:
             for member in missing:
-                with read(member) as stream, open(partial, "wb") as copy:
+                with (opened.open if zipped else opened.extractfile)(member) as stream, open(partial, "wb") as copy:
                     shutil.copyfileobj(stream, copy)
                 partial.replace(folder / Path(member).name)
     except KeyError as error:
-        raise CorpusError(f"{archive}: {error.args[0]}: not the expected archive") from None
-    except (EOFError, OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
-        raise CorpusError(f"{archive} is truncated or not an archive ({error}): remove it and fetch it again") from None
+        raise OptionError(f"{archive}: {error.args[0]}: not the expected archive") from None
     finally:
         partial.unlink(missing_ok=True)

@@ -1,45 +1,45 @@
-"""Sentence pairs: a split is read, checked, tokenised and written; pairs are split; long ones are cut or dropped."""
+"""Sentence pairs: read and checked, tokenised, split without leaks, cut or dropped, and written."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
-import sys
 import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from tqdm import tqdm
 
-from .files import SEGMENT, CorpusError, find, read_lines, read_text, split_lines, write_lines
+from fairseq_attn_plugin.errors import OptionError
+
+from .files import SEGMENT, find, read_lines, read_text, split_lines, write_lines
 
 __all__ = [
-    "AS_IT_IS", "SHARE", "Treatment", "assign", "bare_words", "clean_split", "cut_split", "detokenize", "drop_split",
-    "extract_talks", "import_split", "normalize", "split_pairs", "talk_files", "tokenize",
+    "SHARE", "SPLITS", "Pair", "Treatment", "assign", "bare_words", "clean_split", "normalize",
+    "read_sides", "read_table", "read_talks", "shorten", "split_pairs", "tokenize", "write_sides",
 ]  # fmt: skip
 
 Pair = Tuple[str, str]
+SPLITS = ("train", "valid", "test")
 CHUNK = 2000  # sentences per task of a worker; large enough to hide the cost of the transfer
 
 
 # --- words
 
 
-class _Tokenizer:
-    """Moses tokenisation of one language, which a worker can receive."""
+@functools.lru_cache(maxsize=None)
+def _moses(language: str) -> Tuple[Callable[[str], str], Callable[..., str]]:
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-    def __init__(self, language: str, normalize: bool, escape: bool):
-        from sacremoses import MosesPunctNormalizer, MosesTokenizer
+    return MosesPunctNormalizer(lang=language).normalize, MosesTokenizer(lang=language).tokenize
 
-        self.normalizer = MosesPunctNormalizer(lang=language) if normalize else None
-        self.tokenizer, self.escape = MosesTokenizer(lang=language), escape
 
-    def __call__(self, lines: Iterable[str]) -> List[str]:
-        if self.normalizer is not None:
-            lines = map(self.normalizer.normalize, lines)
-        return [self.tokenizer.tokenize(line, return_str=True, escape=self.escape) for line in lines]
+def _tokens(line: str, language: str, normalize: bool, escape: bool) -> str:
+    normalizer, tokenizer = _moses(language)
+    return tokenizer(normalizer(line) if normalize else line, return_str=True, escape=escape)
 
 
 def tokenize(lines: List[str], language: str, jobs: int, normalize: bool = True, escape: bool = True) -> List[str]:
@@ -47,23 +47,11 @@ def tokenize(lines: List[str], language: str, jobs: int, normalize: bool = True,
 
     ``normalize``: punctuation is normalised first; ``escape``: special characters are escaped (``&apos;``).
     """
-    chunks = [lines[start : start + CHUNK] for start in range(0, len(lines), CHUNK)]
-    work = _Tokenizer(language, normalize, escape)
-    done: List[str] = []
-    bar = tqdm(total=len(lines), desc="tokenise " + language, unit=" sentences", disable=None)
-    with bar, ProcessPoolExecutor(jobs) as pool:  # which starts processes only when it has work
-        for part in pool.map(work, chunks) if jobs > 1 and len(chunks) > 1 else map(work, chunks):
-            done += part
-            bar.update(len(part))
-    return done
-
-
-def detokenize(lines: List[str], language: str) -> List[str]:
-    """Undoes Moses tokenisation (approximately) and its escapes."""
-    from sacremoses import MosesDetokenizer
-
-    detokenizer = MosesDetokenizer(lang=language)
-    return [detokenizer.detokenize(line.split(), unescape=True) for line in lines]
+    work = functools.partial(_tokens, language=language, normalize=normalize, escape=escape)
+    with ProcessPoolExecutor(jobs) as pool:  # which starts processes only when it has work
+        several = jobs > 1 and len(lines) > CHUNK
+        done = pool.map(work, lines, chunksize=CHUNK) if several else map(work, lines)
+        return list(tqdm(done, "tokenise " + language, len(lines), unit=" sentences", disable=None))
 
 
 def bare_words(line: str) -> str:
@@ -79,9 +67,6 @@ def _bare(word: str) -> str:
     return word[inner[0] : inner[-1] + 1] if inner else word
 
 
-# --- a split of a published corpus
-
-
 class Treatment(NamedTuple):
     """What happens to the sentences of a split.
 
@@ -89,116 +74,72 @@ class Treatment(NamedTuple):
         words: a function from the lines, their language and the number of processes to tokenised lines; None: the text
             is tokenised already
         lowercase: after tokenisation
-        drop_empty: drop pairs with an empty side
-        raw: also write the original text to ``SPLIT.raw.LANGUAGE``
+        raw: also keep the original text of valid and test
     """
 
     words: Optional[Callable[[List[str], str, int], List[str]]] = None
     lowercase: bool = False
-    drop_empty: bool = False
     raw: bool = False
 
+    def apply(self, sides: Iterable[Sequence[str]], languages: Sequence[str], jobs: int) -> List[List[str]]:
+        """Both sides of a split, treated."""
+        done = []
+        for language, lines in zip(languages, sides):
+            lines = list(lines) if self.words is None else self.words(list(lines), language, jobs)
+            done.append([line.lower() for line in lines] if self.lowercase else lines)
+        return done
 
-AS_IT_IS = Treatment()
+
+# --- both sides of a split
 
 
-def read_pair(folder: Path, names: Sequence[str], expected: str = "") -> List[List[str]]:
+def read_sides(folder: Path, names: Sequence[str], expected: str = "") -> List[List[str]]:
     """Both sides of a split. Names are without ``.gz``, with alternatives ``a|b``; messages say what is ``expected``.
 
     Raises:
-        CorpusError: a file is missing or empty, or the two have different numbers of lines
+        OptionError: a file is missing or empty, or the two have different numbers of lines
     """
-    found = []
-    for name in names:
-        path = find(folder, name)
+    paths = [find(folder, name) for name in names]
+    for name, path in zip(names, paths):
         if path is None:
             wanted = ": expected " + expected if expected else ""
             first, also = name.split("|")[0], name.replace("|", " or ")
-            raise CorpusError(f"{first}.gz (or {also}) is missing in {folder}{wanted}")
-        found.append(path)
-    sides = [read_lines(path) for path in found]
+            raise OptionError(f"{first}.gz (or {also}) is missing in {folder}{wanted}")
+    sides = [read_lines(path) for path in paths if path is not None]
     if len(sides[0]) != len(sides[1]):
-        raise CorpusError(
-            f"{found[0]} has {len(sides[0])} lines and {found[1]} has {len(sides[1])}: the two must be parallel, "
+        raise OptionError(
+            f"{paths[0]} has {len(sides[0])} lines and {paths[1]} has {len(sides[1])}: the two must be parallel, "
             "one is truncated or of another version"
         )
     if not sides[0]:
-        raise CorpusError(f"{found[0]} is empty")
+        raise OptionError(f"{paths[0]} is empty")
     return sides
 
 
-def import_split(
-    folder: Path,
-    files: Sequence[str],
-    languages: Sequence[str],
-    to: Path,
-    treatment: Treatment = AS_IT_IS,
-    expected: str = "",
-    jobs: int = 1,
-) -> None:
-    """Reads both sides of a split and writes them to ``TO.LANGUAGE``, one sentence per line.
-
-    Tokenised versions of the files, as ``train.tok.de`` of ``train.de``, are read instead if both exist.
-
-    Args:
-        folder: of the published files
-        files: their names without ``.gz``; alternatives are ``a|b``
-        languages: of the two files
-        to: prefix of the written files
-        treatment: of the sentences
-        expected: what the folder must contain, for the message about a missing file
-        jobs: number of processes for tokenisation
-
-    Raises:
-        CorpusError: the files are missing, damaged or not parallel
-    """
-    words = treatment.words
-    tokenized = [re.sub(r"\.(\w+)$", r".tok.\1", name) for name in files]
-    has_tokens = words is not None and all(find(folder, name) for name in tokenized)
-    sides = read_pair(folder, tokenized if has_tokens else files, expected)
-    count = len(sides[0])
-    # the untouched references are for detokenised scores; a folder with tokenised files alone has none
-    if treatment.raw and all(find(folder, name) for name in files):
-        raw = read_pair(folder, files)
-        if len(raw[0]) != count:
-            raise CorpusError(f"{files[0]} and {tokenized[0]} differ in length")
-        _write_sides(Path(f"{to}.raw"), languages, raw)
-    if treatment.drop_empty:
-        kept = [pair for pair in zip(*sides) if all(pair)]
-        if not kept:
-            raise CorpusError(f"{files[0]} has no pair with words on both sides")
-        if len(kept) < count:
-            print(f"note: dropped {count - len(kept)} pairs with an empty side", file=sys.stderr, flush=True)
-        sides = [list(side) for side in zip(*kept)]
-    for language, lines in zip(languages, sides):
-        if words is not None and not has_tokens:
-            lines = words(lines, language, jobs)
-        write_lines(Path(f"{to}.{language}"), (line.lower() for line in lines) if treatment.lowercase else lines)
-
-
-def cut_split(split: Path, languages: Sequence[str], length: int) -> None:
-    """Cuts the sentences of both sides to ``length`` tokens."""
-    for language in languages:
-        path = Path(f"{split}.{language}")
-        lines = read_lines(path)
-        longer = sum(len(line.split()) > length for line in lines)
-        write_lines(path, (" ".join(line.split()[:length]) for line in lines))
-        print(f"note: cut {longer} of {len(lines)} lines of {path.name} to {length} tokens", flush=True)
-
-
-def drop_split(split: Path, languages: Sequence[str], length: int) -> None:
-    """Drops the pairs with more than ``length`` tokens on a side; raises ``CorpusError`` if no pair is left."""
-    sides = read_pair(split.parent, [f"{split.name}.{language}" for language in languages])
-    kept = [pair for pair in zip(*sides) if max(len(side.split()) for side in pair) <= length]
-    if not kept:
-        raise CorpusError(f"every pair of {split} has more than {length} tokens on a side")
-    _write_sides(split, languages, zip(*kept))
-    print(f"note: dropped {len(sides[0]) - len(kept)} pairs of more than {length} tokens", flush=True)
-
-
-def _write_sides(to: Path, languages: Sequence[str], sides: Iterable[Iterable[str]]) -> None:
+def write_sides(to: Path, languages: Sequence[str], sides: Iterable[Iterable[str]]) -> None:
+    """Writes the sides of a split to ``TO.LANGUAGE``, one sentence per line."""
     for language, lines in zip(languages, sides):
         write_lines(Path(f"{to}.{language}"), lines)
+
+
+def shorten(split: Path, languages: Sequence[str], cut: int, longest: int) -> None:
+    """Cuts the sentences of both sides to ``cut`` tokens and drops pairs of more than ``longest``; 0: neither.
+
+    Raises:
+        OptionError: no pair is left
+    """
+    pairs = list(zip(*read_sides(split.parent, [f"{split.name}.{language}" for language in languages])))
+    if cut:
+        count = sum(len(side.split()) > cut for pair in pairs for side in pair)
+        pairs = [tuple(" ".join(side.split()[:cut]) for side in pair) for pair in pairs]
+        print(f"note: cut {count} of {2 * len(pairs)} sentences to {cut} tokens", flush=True)
+    if longest:
+        kept = [pair for pair in pairs if max(len(side.split()) for side in pair) <= longest]
+        if not kept:
+            raise OptionError(f"every pair of {split} has more than {longest} tokens on a side")
+        print(f"note: dropped {len(pairs) - len(kept)} pairs of more than {longest} tokens", flush=True)
+        pairs = kept
+    write_sides(split, languages, zip(*pairs))
 
 
 # --- splits of pairs without leaks
@@ -221,75 +162,69 @@ def normalize(sentence: str) -> str:
     return " ".join("".join(c if unicodedata.category(c)[0] in "LMN" else " " for c in text).split())
 
 
-class _Groups:
-    """Union-find with path halving; the root of a group is its alphabetically first member."""
-
-    def __init__(self) -> None:
-        self.parent: Dict[str, str] = {}
-
-    def find(self, member: str) -> str:
-        parent = self.parent
-        parent.setdefault(member, member)
-        while parent[member] != member:
-            parent[member] = parent[parent[member]]
-            member = parent[member]
-        return member
-
-    def join(self, a: str, b: str) -> None:
-        first, second = sorted((self.find(a), self.find(b)))
-        self.parent[second] = first
-
-
 def assign(pairs: Sequence[Pair], share: float = SHARE) -> Dict[str, List[Pair]]:
-    """Pairs of every split, in the order of the file; valid and test get about ``share`` percent each, at most 5."""
-    groups = _Groups()
+    """Pairs of every split, in their order; valid and test get about ``share`` percent each, at most 5."""
     # the prefixes keep the sides apart: a word with one spelling in both languages is not the same sentence
     keys = [("en " + normalize(a), "xx " + normalize(b)) for a, b in pairs]
+    parent = {key: key for both in keys for key in both}
+
+    def root(member: str) -> str:  # union-find with path halving; a root is the alphabetically first of its group
+        while parent[member] != member:
+            parent[member] = member = parent[parent[member]]
+        return member
+
     for english, foreign in keys:
-        groups.join(english, foreign)
-    roots = [groups.find(english) for english, _ in keys]
+        first, second = sorted((root(english), root(foreign)))
+        parent[second] = first
+    roots = [root(english) for english, _ in keys]
     sizes = Counter(roots)
-    splits: Dict[str, List[Pair]] = defaultdict(list)
-    for pair, root in zip(pairs, roots):
-        number = int(hashlib.sha1(root.encode("utf-8")).hexdigest(), 16)
+    splits: Dict[str, List[Pair]] = {split: [] for split in SPLITS}
+    for pair, group in zip(pairs, roots):
+        number = int(hashlib.sha1(group.encode("utf-8")).hexdigest(), 16)
         percent = number % 100 + number // 100 % 100 / 100
         split = "valid" if percent < share else "test" if SHARE <= percent < SHARE + share else "train"
-        splits["train" if sizes[root] > max(1, len(pairs) // 100) else split].append(pair)
+        splits["train" if sizes[group] > max(1, len(pairs) // 100) else split].append(pair)
     return splits
 
 
-def split_pairs(folder: Path, file: str, languages: Sequence[str], to: Path, equal_words: bool = False) -> None:
-    """Splits a file of ``English TAB foreign [TAB attribution]`` into ``TO/{train,valid,test}.LANGUAGE``, 90 / 5 / 5.
+def read_table(folder: Path, file: str) -> List[Pair]:
+    """The different pairs of a file of ``English TAB foreign [TAB attribution]``, in their order.
+
+    Raises:
+        OptionError: the file is missing or damaged
+    """
+    path = find(folder, file)
+    if path is None:
+        raise OptionError(f"{file} (or {file}.gz) is missing in {folder}")
+    pairs: Dict[Pair, None] = {}
+    for number, line in enumerate(split_lines(read_text(path)), 1):
+        columns = [" ".join(column.split()) for column in line.split("\t")]
+        if len(columns) < 2 or not all(columns[:2]):
+            raise OptionError(f"{path}, line {number}: expected English TAB foreign, got {columns!r}")
+        pairs[(columns[0], columns[1])] = None
+    return list(pairs)
+
+
+def split_pairs(pairs: Sequence[Pair], equal_words: bool = False) -> Dict[str, List[Pair]]:
+    """Splits pairs into train, valid and test, 90 / 5 / 5.
 
     With ``equal_words`` only pairs with equally many words between white space on both sides are kept. They are
     selected after the split, so that a pair is in the same split with and without this option.
 
     Raises:
-        CorpusError: the file is missing or damaged, or a split is empty
+        OptionError: a split is empty
     """
-    path = find(folder, file)
-    if path is None:
-        raise CorpusError(f"{file} (or {file}.gz) is missing in {folder}")
-    pairs: Dict[Pair, None] = {}  # in their order
-    for number, line in enumerate(split_lines(read_text(path)), 1):
-        columns = [" ".join(column.split()) for column in line.split("\t")]
-        if len(columns) < 2 or not all(columns[:2]):
-            raise CorpusError(f"{path}, line {number}: expected English TAB foreign, got {columns!r}")
-        pairs[(columns[0], columns[1])] = None
-    if not pairs:
-        raise CorpusError(f"{path} is empty")
-    splits = assign(list(pairs))
-    kept = len(pairs)
+    splits = assign(pairs)
     if equal_words:
         for split, part in splits.items():
             splits[split] = [pair for pair in part if len(pair[0].split()) == len(pair[1].split())]
         kept = sum(map(len, splits.values()))
         print(f"note: {kept} of {len(pairs)} pairs have equally many words on both sides", flush=True)
-    for split in ("train", "valid", "test"):
-        if not splits.get(split):
-            raise CorpusError(f"{path}: {kept} pairs are too few, the {split} split is empty")
-        _write_sides(to / split, languages, zip(*splits[split]))
+    for split, part in splits.items():
+        if not part:
+            raise OptionError(f"{len(pairs)} pairs are too few, the {split} split is empty")
     print("note: " + ", ".join(f"{split} {len(part)}" for split, part in splits.items()), flush=True)
+    return splits
 
 
 # --- IWSLT'14 German-English: the archive of WIT3, in the split of most papers: 160,239 / 7,283 / 6,750 pairs
@@ -300,66 +235,56 @@ def split_pairs(folder: Path, file: str, languages: Sequence[str], to: Path, equ
 # are comparable. The tokenised training text is cleaned as by Moses' clean-corpus-n: 1 to 175 tokens on each side, and
 # no side more than 1.5 times as long as the other. Every 23rd of the remaining pairs goes to validation.
 
-GERMAN_ENGLISH = ("de", "en")
-TRAIN_TALKS = "train.tags.de-en.%s"
-TEST_TALKS = [
-    f"IWSLT14.{name}.de-en.%s.xml"
-    for name in ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
-]
 LONGEST, RATIO, EVERY = 175, 1.5, 23
-
-
-def talk_files() -> List[str]:
-    """Names of the files of the archive ``de-en.tgz`` that :func:`extract_talks` reads."""
-    return [name % language for language in GERMAN_ENGLISH for name in (TRAIN_TALKS, *TEST_TALKS)]
 
 
 def _talk_lines(path: Path) -> List[str]:
     text = read_text(path)
     if path.name.startswith("train"):
         lines = [line for line in split_lines(text) if not re.search("<(url|talkid|keywords)>", line)]
-        return [re.sub("</?(title|description)>", "", line) for line in lines]
+        return [" ".join(re.sub("</?(title|description)>", "", line).split()) for line in lines]
     if not re.search("</(srcset|refset|mteval)>", text):
-        raise CorpusError(f"{path} is truncated: its XML has no end tag; fetch it again")
+        raise OptionError(f"{path} is truncated: its XML has no end tag; fetch it again")
     return [" ".join(segment.split()).replace("\u2019", "'") for segment in SEGMENT.findall(text)]
 
 
-def extract_talks(folder: Path, to: Path) -> None:
-    """Writes ``TO/all.{de,en}``, the training text, and ``TO/test.{de,en}``.
+def read_talks(folder: Path, names: Sequence[str]) -> Dict[str, List[List[str]]]:
+    """The German and English sentences of ``train`` and ``test``.
+
+    Args:
+        folder: of the archive
+        names: of its files; each German one is followed by its English one
 
     Raises:
-        CorpusError: files are missing, truncated or not parallel
+        OptionError: files are missing, truncated or not parallel
     """
-    paths = {name: find(folder, name) for name in talk_files()}
-    missing = [name for name, path in paths.items() if path is None]
+    missing = [name for name in names if find(folder, name) is None]
     if missing:
-        raise CorpusError(f"{', '.join(missing)}: missing in {folder}: expected the whole archive de-en.tgz")
-    for split, names in (("all", [TRAIN_TALKS]), ("test", TEST_TALKS)):
-        whole: List[List[str]] = [[], []]
-        for name in names:
-            german, english = (_talk_lines(paths[name % language] or folder) for language in GERMAN_ENGLISH)
-            if len(german) != len(english):
-                raise CorpusError(
-                    f"{folder / name.replace('%s', '{de,en}')} has {len(german)} sentences in German and "
-                    f"{len(english)} in English: the two must be parallel, fetch them again"
-                )
-            whole = [whole[0] + german, whole[1] + english]
-        _write_sides(to / split, GERMAN_ENGLISH, whole)
+        raise OptionError(f"{', '.join(missing)}: missing in {folder}: expected the whole archive de-en.tgz")
+    splits: Dict[str, List[List[str]]] = {"train": [[], []], "test": [[], []]}
+    lines = [_talk_lines(find(folder, name) or folder) for name in names]
+    for name, german, english in zip(names[::2], lines[::2], lines[1::2]):
+        if len(german) != len(english):
+            raise OptionError(
+                f"{folder / name} has {len(german)} sentences, and {len(english)} in English: the two must be "
+                "parallel, fetch them again"
+            )
+        for whole, part in zip(splits["train" if name.startswith("train") else "test"], (german, english)):
+            whole += part
+    return splits
 
 
-def clean_split(folder: Path) -> None:
-    """Replaces ``FOLDER/all.{de,en}`` by ``train`` and ``valid``; raises ``CorpusError`` if too few pairs are left."""
-    sides = read_pair(folder, [f"all.{language}" for language in GERMAN_ENGLISH])
-    kept = []
-    for pair in zip(*sides):
-        shorter, longer = sorted(len(side.split()) for side in pair)
+def clean_split(sides: Sequence[Sequence[str]]) -> Dict[str, List[Pair]]:
+    """Cleans the tokenised pairs and splits them into train and valid; ``OptionError`` if too few are left."""
+    kept: List[Pair] = []
+    for german, english in zip(*sides):
+        shorter, longer = sorted((len(german.split()), len(english.split())))
         if shorter >= 1 and longer <= LONGEST and longer <= RATIO * shorter:
-            kept.append(pair)
+            kept.append((german, english))
     if len(kept) < EVERY:
-        raise CorpusError(f"{len(kept)} of {len(sides[0])} training pairs are left after cleaning: too few to split")
-    _write_sides(folder / "valid", GERMAN_ENGLISH, zip(*kept[EVERY - 1 :: EVERY]))
-    train = (pair for number, pair in enumerate(kept, 1) if number % EVERY)
-    _write_sides(folder / "train", GERMAN_ENGLISH, zip(*train))
-    for language in GERMAN_ENGLISH:
-        (folder / f"all.{language}").unlink()
+        raise OptionError(f"{len(kept)} of {len(sides[0])} training pairs are left after cleaning: too few to split")
     print(f"note: cleaning left {len(kept)} of {len(sides[0])} training pairs", flush=True)
+    return {
+        "train": [pair for number, pair in enumerate(kept, 1) if number % EVERY],
+        "valid": kept[EVERY - 1 :: EVERY],
+    }

@@ -10,21 +10,19 @@ strength is chosen on the validation set. It is trained on the training set alon
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-from fairseq_attn_plugin.errors import install_hook
-from fairseq_attn_plugin.writing import whole_text
+from fairseq_attn_plugin.errors import OptionError, install_hook
+from fairseq_attn_plugin.writing import write_json
 
-from .files import CorpusError, read_text, split_lines
+from .files import read_text, split_lines
 
 __all__ = ["evaluate", "main"]
 
 LOGISTIC = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # strengths C; less is more regularised
 SVM = (0.03, 0.1, 0.3, 1.0, 3.0)
-NGRAMS = ((1, 1), (1, 2))
 
 
 def evaluate(folder: Path, classifier: str = "logistic") -> Dict[str, Any]:
@@ -35,7 +33,7 @@ def evaluate(folder: Path, classifier: str = "logistic") -> Dict[str, Any]:
         classifier: logistic or svm
 
     Raises:
-        CorpusError: the text is damaged
+        OptionError: the text is damaged
         ImportError: scikit-learn is not installed
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -43,35 +41,33 @@ def evaluate(folder: Path, classifier: str = "logistic") -> Dict[str, Any]:
     from sklearn.metrics import accuracy_score, f1_score
     from sklearn.svm import LinearSVC
 
-    texts: Dict[str, List[str]] = {}
-    labels: Dict[str, List[str]] = {}
-    for split in ("train", "valid", "test"):
-        texts[split] = split_lines(read_text(folder / f"{split}.input0"))
-        labels[split] = split_lines(read_text(folder / f"{split}.label"))
-        counts = len(texts[split]), len(labels[split])
-        if counts[0] != counts[1] or not counts[0]:
-            raise CorpusError(f"{folder}/{split}: {counts[0]} documents and {counts[1]} labels: prepare them again")
+    def documents(split: str) -> List[List[str]]:
+        texts, labels = (split_lines(read_text(folder / f"{split}.{side}")) for side in ("input0", "label"))
+        if len(texts) != len(labels) or not texts:
+            raise OptionError(f"{folder}/{split}: {len(texts)} documents and {len(labels)} labels: prepare them again")
+        return [texts, labels]
+
+    (texts, labels), valid, test = documents("train"), documents("valid"), documents("test")
     start = time.perf_counter()
-    best: Dict[str, Any] = {}
-    for ngrams in NGRAMS:
+    best: Dict[str, Any] = {"valid_accuracy": -1.0}
+    for longest in (1, 2):
         vectors = TfidfVectorizer(
-            tokenizer=_words, token_pattern=None, lowercase=False, ngram_range=ngrams, min_df=3, sublinear_tf=True
+            tokenizer=_words, token_pattern=None, lowercase=False, ngram_range=(1, longest), min_df=3, sublinear_tf=True
         )
-        train = vectors.fit_transform(texts["train"])
-        valid, test = vectors.transform(texts["valid"]), vectors.transform(texts["test"])
+        train, held, unseen = vectors.fit_transform(texts), vectors.transform(valid[0]), vectors.transform(test[0])
         for strength in LOGISTIC if classifier == "logistic" else SVM:
             model = LinearSVC(C=strength) if classifier == "svm" else LogisticRegression(C=strength, max_iter=2000)
-            model.fit(train, labels["train"])
-            accuracy = accuracy_score(labels["valid"], model.predict(valid))
-            if not best or accuracy > best["valid_accuracy"] / 100:
-                predicted = model.predict(test)
+            model.fit(train, labels)
+            accuracy = accuracy_score(valid[1], model.predict(held))
+            if accuracy > best["valid_accuracy"] / 100:
+                predicted = model.predict(unseen)
                 best = {
                     "documents": len(predicted),
-                    "accuracy": round(100 * accuracy_score(labels["test"], predicted), 4),
-                    "macro_f1": round(100 * f1_score(labels["test"], predicted, average="macro"), 4),
+                    "accuracy": round(100 * accuracy_score(test[1], predicted), 4),
+                    "macro_f1": round(100 * f1_score(test[1], predicted, average="macro"), 4),
                     "valid_accuracy": 100 * accuracy,
                     "C": strength,
-                    "ngrams": list(ngrams),
+                    "ngrams": [1, longest],
                     "features": train.shape[1],
                 }
     return {**best, "seconds": round(time.perf_counter() - start, 1)}
@@ -92,10 +88,9 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     try:
         result = evaluate(args.text, args.classifier)
     except ImportError:
-        raise CorpusError("the baseline needs scikit-learn: pip install 'fairseq_attn_plugin[analysis]'") from None
+        raise OptionError("the baseline needs scikit-learn: pip install 'fairseq_attn_plugin[analysis]'") from None
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
-        stream.write(json.dumps(result, indent=1) + "\n")
+    write_json("--out", args.out, result)
     about = (
         "accuracy {accuracy:.2f}, macro-F1 {macro_f1:.2f} (C = {C:g}, n-grams up to {ngrams[1]}, {features:,} features)"
     )

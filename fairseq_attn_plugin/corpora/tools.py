@@ -1,23 +1,27 @@
-"""The tools of this environment, such as subword-nmt, with their output in logs; and locks of folders."""
+"""The tools of this environment, such as subword-nmt, with their output in logs; folders that are whole or absent."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Dict, Iterator
+from typing import Any, Callable, Dict, Iterable, Iterator, Mapping
 
 import portalocker
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.writing import write_json
 
-__all__ = ["LOG_LINES", "PACKAGE", "environment", "locked", "run_quietly"]
+__all__ = ["PACKAGE", "environment", "locked", "read_json", "run_quietly", "stamp_of", "whole_folder"]
+
+STAMP = "prepared.json"
 
 PACKAGE = Path(__file__).resolve().parents[1]
-LOG_LINES = 5  # last lines of the log of a failed command, shown to the user
 
 
 def environment() -> Dict[str, str]:
@@ -31,31 +35,51 @@ def environment() -> Dict[str, str]:
     return found
 
 
-def run_quietly(log: Path, *command: object, lock: int = -1) -> None:
+def keep(lines: Iterable[str], log: Path) -> None:
+    """Writes lines as they come to a log."""
+    with open(log, "w", encoding="utf-8") as stream:
+        stream.writelines(lines)
+
+
+def run_quietly(
+    log: Path, *command: object, lock: int = -1, read: Callable[[Iterable[str], Path], None] = keep
+) -> None:
     """Runs a command with its output in a log, whose end is shown only if the command fails.
 
     Args:
         log: the file
         command: its words; ``str`` converts them
         lock: descriptor of a lock that the command holds together with this process; -1: none
+        read: writes the lines of the output to the log
 
     Raises:
         OptionError: the command failed, or is not installed
     """
     words = [str(word) for word in command]
-    inherited = () if lock < 0 else (lock,)
     sys.stdout.flush()
     try:
-        with open(log, "wb") as stream:
-            done = subprocess.run(words, env=environment(), stdout=stream, stderr=stream, pass_fds=inherited)
+        process = subprocess.Popen(
+            words,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=() if lock < 0 else (lock,),
+            encoding="utf-8",
+            errors="replace",
+        )
     except FileNotFoundError:
         raise OptionError(
             f"{words[0]} is not installed in {sys.prefix}: install this package with its dependencies"
         ) from None
-    if done.returncode != 0:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        sys.stderr.write("".join(lines[-LOG_LINES:]))
-        raise OptionError(f"{words[0]} failed, see {log}")
+    with process:
+        try:
+            read(process.stdout or (), log)
+        except SystemExit:
+            process.terminate()
+            raise
+    if process.returncode != 0:
+        sys.stderr.write("".join(log.read_text(encoding="utf-8").splitlines(keepends=True)[-5:]))
+        raise OptionError(f"{words[0]} failed, see {log}; the same command continues")
 
 
 @contextlib.contextmanager
@@ -67,12 +91,45 @@ def locked(path: Path, wait: bool = True) -> Iterator[int]:
     Raises:
         OptionError: another process has the lock (without ``wait``), or the file system has no locks
     """
-    flags = portalocker.LockFlags.EXCLUSIVE
+    flags = portalocker.LockFlags.EXCLUSIVE | (0 if wait else portalocker.LockFlags.NON_BLOCKING)
     with open(path, "a", encoding="utf-8") as stream:
         try:
-            portalocker.lock(stream, flags if wait else flags | portalocker.LockFlags.NON_BLOCKING)
+            portalocker.lock(stream, flags)
         except portalocker.exceptions.AlreadyLocked:
             raise OptionError(f"{path}: another process works there; wait, or name another folder") from None
         except portalocker.exceptions.LockException as error:
             raise OptionError(f"{path} cannot be locked ({error}): choose OUT on another file system") from None
         yield stream.fileno()
+
+
+def read_json(path: Path) -> Dict[str, Any]:
+    """The object in a file; empty without one."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def stamp_of(folder: Path) -> Dict[str, Any]:
+    """What a folder was prepared with; empty if there is no such folder, or nothing in it.
+
+    Raises:
+        OptionError: the folder holds something else
+    """
+    found = read_json(folder / STAMP)
+    if not found and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OptionError(f"--out: {folder} exists, and fairseq-attn has not prepared it; name another folder")
+    return found
+
+
+@contextlib.contextmanager
+def whole_folder(folder: Path, stamp: Mapping[str, Any]) -> Iterator[Path]:
+    """A context that gives a folder with an empty ``text/``, which is ``folder`` at the end, with its stamp."""
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / "text").mkdir(parents=True)
+    yield partial
+    write_json("--out", partial / STAMP, stamp)
+    if folder.is_dir():
+        folder.rmdir()
+    partial.rename(folder)

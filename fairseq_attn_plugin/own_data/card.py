@@ -7,9 +7,7 @@ import re
 import shlex
 from typing import Any, Mapping
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from fairseq_attn_plugin.analysis.pages.frame import HERE
+from fairseq_attn_plugin.analysis.pages.frame import templates
 
 __all__ = ["CARD", "model_card"]
 
@@ -29,16 +27,9 @@ def model_card(name: str, content: Mapping[str, Any], subwords: str, tokenizer: 
         tokenizer: its name, or none
         lowercase: whether the source text has no capital letters
     """
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown: _plain escapes
-    )
-    environment.filters.update(plain=_plain, yaml=_yaml)
-    return environment.get_template("model_card.md").render(
+    markdown = templates().overlay(autoescape=False)  # the filter plain escapes
+    markdown.filters = {**markdown.filters, "plain": _plain, "yaml": _yaml}
+    return markdown.get_template("model_card.md").render(
         content,
         name=name,
         scores=[{"type": metric, "name": METRICS[metric], **one} for metric, one in content["scores"].items()],

@@ -6,17 +6,16 @@ import csv
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
-from fairseq_attn_plugin.corpora.files import CorpusError, read_text, split_lines
-from fairseq_attn_plugin.corpora.parallel import SHARE, assign, normalize
+from fairseq_attn_plugin.corpora.files import read_text, split_lines
+from fairseq_attn_plugin.corpora.parallel import SHARE, SPLITS, Pair, assign, normalize
+from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["Pair", "read_pairs", "split"]
+__all__ = ["read_pairs", "split"]
 
-Pair = Tuple[str, str]
 MOST_LINES = 20  # of a field in quotation marks; more are a mark without its end
 FEWEST = 100  # pairs
 HELD_OUT = 2000  # pairs of valid and of test are about as many at most
 MOST_CHARACTERS = 1000  # of a sentence; a sentence of so many subwords is still read by every model
-SPLITS = ("train", "valid", "test")
 
 
 def read_pairs(
@@ -31,20 +30,20 @@ def read_pairs(
             ``target``; otherwise they are the first two
 
     Raises:
-        CorpusError: a file is missing, damaged, empty or not UTF-8, has too few columns, or the two are not parallel
+        OptionError: a file is missing, damaged, empty or not UTF-8, has too few columns, or the two are not parallel
     """
     if len(files) > 2:
-        raise CorpusError(f"{', '.join(map(str, files))}: expected one table or two aligned files")
+        raise OptionError(f"{', '.join(map(str, files))}: expected one table or two aligned files")
     texts = [_lines(path) for path in files]
     name = " and ".join(map(str, files))
     if len(files) == 1:
         pairs, about = _table(files[0], texts[0], languages, columns)
     elif columns:
-        raise CorpusError(f"--columns: is for one table; {name} are two files")
+        raise OptionError(f"--columns: is for one table; {name} are two files")
     elif all("\t" in line for lines in texts for line in lines if line.strip()):
-        raise CorpusError(f"{name}: have a tab in every line, as tables; put them together, as in cat A B > C")
+        raise OptionError(f"{name}: have a tab in every line, as tables; put them together, as in cat A B > C")
     elif len(texts[0]) != len(texts[1]):
-        raise CorpusError(
+        raise OptionError(
             f"{files[0]} has {len(texts[0])} lines and {files[1]} has {len(texts[1])}: line n of one must be the "
             "translation of line n of the other"
         )
@@ -52,27 +51,22 @@ def read_pairs(
         pairs, about = list(zip(*texts)), f"{files[0]} ({languages[0]}) and {files[1]} ({languages[1]})"
     pairs = [(" ".join(source.split()), " ".join(target.split())) for source, target in pairs]
     if len(pairs) > 1 and all(source == target for source, target in pairs):
-        raise CorpusError(f"{name}: source and target are the same text in all lines; is one of them another file?")
+        raise OptionError(f"{name}: source and target are the same text in all lines; is one of them another file?")
     first = " | ".join(pairs[0]) if pairs else ""
     return pairs, f"{len(pairs):,} pairs of {about}; the first: {first}"
 
 
 def _lines(path: Path) -> List[str]:
     if not path.is_file():
-        raise CorpusError(f"{path}: {'is a folder' if path.is_dir() else 'there is no such file'}; name a file of text")
+        raise OptionError(f"{path}: {'is a folder' if path.is_dir() else 'there is no such file'}; name a file of text")
     if path.suffix == ".zip":
-        raise CorpusError(f"{path}: is an archive; unpack it, and name the file in it")
-    try:
-        text = read_text(path)
-    except CorpusError as error:
-        if "not UTF-8" not in str(error):
-            raise
-        raise CorpusError(f"{error}, or convert it, as in iconv -f LATIN1 -t UTF-8") from None
+        raise OptionError(f"{path}: is an archive; unpack it, and name the file in it")
+    text = read_text(path)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise CorpusError(f"{path}, line {line}: has a NUL character, and is no text; remove it")
+        raise OptionError(f"{path}, line {line}: has a NUL character, and is no text; remove it")
     if not text.strip():
-        raise CorpusError(f"{path} is empty: expected sentence pairs")
+        raise OptionError(f"{path} is empty: expected sentence pairs")
     return split_lines(text)
 
 
@@ -90,7 +84,7 @@ def _table(
     pairs = []
     for number, row in rows:
         if len(row) <= max(source, target):
-            raise CorpusError(
+            raise OptionError(
                 f"{path}, line {number}: has {len(row)} column{'s' * (len(row) != 1)}, no column "
                 f"{max(source, target) + 1}: expected a sentence, a tab and its translation, or two files, one for "
                 "each language"
@@ -98,7 +92,7 @@ def _table(
         pairs.append((row[source], row[target]))
     for column, cells in zip((source, target), zip(*pairs)):
         if not columns and sum(cell.strip().isdigit() for cell in cells) > len(cells) / 2:
-            raise CorpusError(
+            raise OptionError(
                 f"{path}: column {column + 1} holds numbers; choose two columns by --columns, as in --columns 2,4"
             )
     return pairs, f"{path}, columns {source + 1} ({languages[0]}) and {target + 1} ({languages[1]})"
@@ -117,7 +111,7 @@ def _rows(path: Path, lines: Sequence[str]) -> Iterator[Tuple[int, List[str]]]:
                 yield reader.line_num, row
                 before = reader.line_num
         except csv.Error as error:
-            raise CorpusError(
+            raise OptionError(
                 f"{path}, line {before + 1}: is no row of a table ({error}); a quotation mark that begins a field "
                 "must end it, and one within a field is doubled"
             ) from None
@@ -143,7 +137,7 @@ def split(given: Dict[str, Optional[List[Pair]]]) -> Tuple[Dict[str, List[Pair]]
             out of ``train``, about 5 % each: groups of pairs with a common sentence, chosen by a hash
 
     Raises:
-        CorpusError: there are too few pairs
+        OptionError: there are too few pairs
     """
     notes: List[str] = []
 
@@ -166,7 +160,7 @@ def split(given: Dict[str, Optional[List[Pair]]]) -> Tuple[Dict[str, List[Pair]]
         free = [pair for pair in pairs if not any(normalize(pair[side]) in taken[side] for side in (0, 1))]
         parts[name] = keep(name, pairs, free, f"have a sentence of {' or '.join(reversed(parts))}")
     if len(parts["train"]) < FEWEST:
-        raise CorpusError(f"{len(parts['train'])} different sentence pairs are too few: expected at least {FEWEST}")
+        raise OptionError(f"{len(parts['train'])} different sentence pairs are too few: expected at least {FEWEST}")
     wanted = [name for name in ("valid", "test") if name not in parts]
     if wanted:
         found = assign(parts["train"], min(SHARE, 100 * HELD_OUT / len(parts["train"])))
@@ -174,5 +168,5 @@ def split(given: Dict[str, Optional[List[Pair]]]) -> Tuple[Dict[str, List[Pair]]
         parts.update({name: found[name] for name in wanted})
     for name in SPLITS:
         if not parts[name]:
-            raise CorpusError(f"the {name} split is empty: too few sentence pairs, or give --valid and --test")
+            raise OptionError(f"the {name} split is empty: too few sentence pairs, or give --valid and --test")
     return {name: parts[name] for name in SPLITS}, notes

@@ -13,49 +13,40 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterable
+from typing import Dict, Iterable
 
 from tqdm import tqdm
 
-__all__ = ["follow", "parse"]
+__all__ = ["follow"]
 
-
-def parse(line: str) -> Dict[str, Any]:
-    """The entry of a log line; empty if the line has none."""
-    _, brace, rest = line.partition(" | {")
-    try:
-        return dict(json.loads("{" + rest)) if brace else {}
-    except ValueError:  # fairseq also prints its configuration, which begins like an entry
-        return {}
+NAMES = {"ppl": "train ppl", "train_ppl": "train ppl", "valid_ppl": "valid ppl"}
 
 
 def follow(lines: Iterable[str], log: Path, max_epoch: int) -> None:
     """Appends the lines to the file ``log``, and shows their progress until they end."""
-    start, shown, done = time.monotonic(), "", -1.0
+    start, begun = time.monotonic(), False
+    perplexities: Dict[str, str] = {}
     layout = "   {percentage:3.0f}% {bar:24} epoch {n:.1f}/{total:.0f} [{elapsed}<{remaining}]{postfix}"
     bar = tqdm(
         total=max_epoch or None,
         bar_format=layout if max_epoch else "   epoch {n:.1f} [{elapsed}]{postfix}",
         disable=not sys.stderr.isatty(),
     )
-    perplexities: Dict[str, str] = {}
     with open(log, "a", encoding="utf-8") as stream, bar:
         for line in lines:
             stream.write(line)
             stream.flush()
-            entry = parse(line)
-            if not entry:
+            try:
+                entry = json.loads("{" + line.partition(" | {")[2])
+            except ValueError:  # fairseq also prints its configuration, which begins like an entry
                 continue
-            for key, name in (("ppl", "train ppl"), ("train_ppl", "train ppl"), ("valid_ppl", "valid ppl")):
-                if key in entry:
-                    perplexities[name] = entry[key]
+            perplexities.update((NAMES[key], value) for key, value in entry.items() if key in NAMES)
             shown = "   ".join(f"{name} {value}" for name, value in perplexities.items())
-            bar.set_postfix_str(shown, refresh=False)
             progress = float(entry.get("update", entry.get("epoch", 0)))
-            if done < 0:  # a training that continues does not begin at 0
-                bar.initial = bar.n = done = progress if progress > 1 else 0
-            bar.update(max(0.0, progress - done))
-            done = max(done, progress)
+            if not begun:  # a training that continues does not begin at 0
+                begun, bar.initial = True, progress if progress > 1 else 0
+            bar.n = max(bar.n, progress)
+            bar.set_postfix_str(shown)
             if "train_ppl" in entry and bar.disable:
                 epoch = f"{entry['epoch']:.0f}" + (f"/{max_epoch}" if max_epoch else "")
                 print(f"   epoch {epoch:6} {shown}   {time.monotonic() - start:.0f} s", flush=True)

@@ -9,34 +9,29 @@ done with: ``data/prepared.json`` the text, ``checkpoints/options.json`` the opt
 from __future__ import annotations
 
 import functools
-import json
+import os
 import shlex
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, NoReturn, Sequence
 
 from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.corpora import tools
 from fairseq_attn_plugin.corpora.downloads import checksum
-from fairseq_attn_plugin.corpora.files import CorpusError, read_lines, read_text, split_lines, write_lines
-from fairseq_attn_plugin.corpora.parallel import detokenize, tokenize
+from fairseq_attn_plugin.corpora.files import read_lines, read_text, split_lines, write_lines
+from fairseq_attn_plugin.corpora.parallel import SPLITS, Pair, tokenize, write_sides
 from fairseq_attn_plugin.corpora.subwords import segment
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
 from fairseq_attn_plugin.model_folder import SETTINGS, Text, write_model_folder
-from fairseq_attn_plugin.text.normalization import build_normalizer
-from fairseq_attn_plugin.writing import whole_text
+from fairseq_attn_plugin.text.reading import build_normalizer
+from fairseq_attn_plugin.writing import whole_text, write_json
 
 from .card import CARD, model_card
-from .pairs import Pair
 from .progress import follow
-from .settings import PER_ROOT, Model, fitting_size, last_value
+from .settings import PER_ROOT, fitting_size, parsed
 
-__all__ = ["Plan", "check_command", "lasting_options", "read_hypotheses", "run", "run_steps", "say"]
+__all__ = ["Plan", "check_command", "read_hypotheses", "run", "run_steps", "say"]
 
 SCORED_BY = {"zh": "zh", "ja": "char", "th": "char", "km": "char", "lo": "char", "my": "char"}  # sacrebleu's tokenisers
-REMOVAL = {"subword-nmt": ["--remove-bpe"], "sentencepiece": ["--remove-bpe", "sentencepiece"], "none": []}
 # options that change only the length of a training, its output and its device
 PASSING = (
     "--max-epoch", "--max-update", "--stop-time-hours", "--patience", "--log-interval", "--log-format", "--num-workers",
@@ -53,10 +48,9 @@ class Plan(NamedTuple):
         languages: source and target
         text: what determines the text: ``tokenizer``, ``subwords``, ``subword_size`` (0: as many as fit the corpus),
             ``columns``, and the checksums of the files of ``train``, ``valid`` and ``test``
-        model: the architecture
+        user_dir: code that fairseq imports
         options: of fairseq-train, without the folders and languages
         device: ``--cpu`` or nothing
-        jobs: processes of the preparation
         request: all that the user gave
         lock: descriptor of the lock of the folder
     """
@@ -64,10 +58,9 @@ class Plan(NamedTuple):
     folder: Path
     languages: Sequence[str]
     text: Dict[str, Any]
-    model: Model
+    user_dir: str
     options: List[str]
     device: List[str]
-    jobs: int
     request: str
     lock: int = -1
 
@@ -85,10 +78,9 @@ class Plan(NamedTuple):
 
     def command(self, tool: str, *options: object) -> List[str]:
         """The words of fairseq-train or fairseq-generate."""
-        source, target = self.languages
-        user_dir = self.model.user_dir or tools.PACKAGE
-        words = [tool, self.data / "bin", "--user-dir", user_dir, "--source-lang", source, "--target-lang", target]
-        return [str(word) for word in (*words, *options, *self.device)]
+        languages = ("--source-lang", self.languages[0], "--target-lang", self.languages[1])
+        words = (tool, self.data / "bin", "--user-dir", self.user_dir, *languages, *options, *self.device)
+        return [str(word) for word in words]
 
     def train_command(self) -> List[str]:
         folder = self.checkpoints
@@ -108,30 +100,10 @@ def run(logs: Path, lock: int, *command: object) -> None:
     words = [str(word) for word in command]
     # the data folder gets its name when it is complete
     print("$ " + shlex.join(words).replace("/data.partial/", "/data/"), flush=True)
-    log = logs / f"{words[0]}.log"
-    if words[0] != "fairseq-train":
-        tools.run_quietly(log, *words, lock=lock)
-        return
-    process = subprocess.Popen(
-        words,
-        env=tools.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=() if lock < 0 else (lock,),
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    )
-    with process:
-        assert process.stdout is not None
-        try:
-            follow(process.stdout, log, int(last_value(words, "--max-epoch") or 0))
-        except SystemExit:
-            process.terminate()
-            raise
-    if process.returncode != 0:
-        sys.stderr.write("".join(log.read_text(encoding="utf-8").splitlines(keepends=True)[-tools.LOG_LINES :]))
-        raise OptionError(f"fairseq-train failed, see {log}; the same command continues from the last checkpoint")
+    read = tools.keep
+    if words[0] == "fairseq-train":
+        read = functools.partial(follow, max_epoch=int(parsed(words).get("--max-epoch", 0)))
+    tools.run_quietly(logs / f"{words[0]}.log", *words, lock=lock, read=read)
 
 
 def run_steps(plan: Plan, splits: Dict[str, List[Pair]]) -> Dict[str, Any]:
@@ -165,18 +137,6 @@ def check_command(words: Sequence[str], extra: Sequence[str]) -> None:
     options.parse_args_and_arch(parser, input_args=list(words))
 
 
-def _read(path: Path) -> Dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return {}
-
-
-def _write(path: Path, content: Dict[str, Any]) -> None:
-    with whole_text(path, f"{path} cannot be written") as stream:
-        stream.write(json.dumps(content, indent=1) + "\n")
-
-
 def _differences(before: Dict[str, Any], now: Dict[str, Any]) -> str:
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     return "; ".join(f"{name} {before.get(name, 'not given')}, now {now.get(name, 'not given')}" for name in names)
@@ -184,7 +144,7 @@ def _differences(before: Dict[str, Any], now: Dict[str, Any]) -> str:
 
 def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
     """Makes the data folder, complete or not at all."""
-    before, remedy = _read(plan.data / "prepared.json"), f"choose another --out, or remove {plan.training}"
+    before, remedy = tools.stamp_of(plan.data), f"choose another --out, or remove {plan.training}"
     changed = [name for name in splits if len(before.get(name, ())) == len(plan.text[name]) != 0]
     if before and any(before[name] != plan.text[name] for name in changed):
         raise OptionError(f"{plan.data} was prepared from other sentence pairs; a file has changed since: {remedy}")
@@ -193,120 +153,87 @@ def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
     if before:
         say(f"prepare: done before ({plan.data})")
         return
-    if plan.data.is_dir() and any(plan.data.iterdir()):
-        raise OptionError(f"{plan.data}: exists, and fairseq-attn train has not prepared it; choose another --out")
-    partial, kind = plan.data.with_name("data.partial"), plan.text["subwords"]
-    shutil.rmtree(partial, ignore_errors=True)
-    for name in ("original", "text"):
-        (partial / name).mkdir(parents=True)
     say("prepare: " + ", ".join(f"{name} {len(pairs):,}" for name, pairs in splits.items()) + " pairs")
+    size, jobs, shell = plan.text["subword_size"], os.cpu_count() or 1, functools.partial(run, plan.training, plan.lock)
+    normalizers = [build_normalizer("moses", language) for language in plan.languages]
     count = 0
-    for side, language in enumerate(plan.languages):
-        normalizer = build_normalizer("moses", language)
+    with tools.whole_folder(plan.data, plan.text) as partial:
+        (partial / "original").mkdir()
         for split, pairs in splits.items():
-            lines = [pair[side] for pair in pairs]
-            write_lines(partial / "original" / f"{split}.{language}", lines)
-            lines = [" ".join(normalizer(line).split()) for line in lines]
+            write_sides(partial / "original" / split, plan.languages, zip(*pairs))
+            sides = [[" ".join(rule(line).split()) for line in side] for rule, side in zip(normalizers, zip(*pairs))]
             if plan.text["tokenizer"] == "moses":
-                lines = tokenize(lines, language, plan.jobs, normalize=False, escape=False)
-            write_lines(partial / "text" / f"{split}.{language}", lines)
-            count += sum(len(line.split()) for line in lines) if split == "train" else 0
-    size = plan.text["subword_size"]
-    if kind != "none" and not size:
-        size = fitting_size(count)
-        say(f"{size:,} subwords: {PER_ROOT} times the square root of the {count:,} words of train")
-    shell = functools.partial(run, plan.training, plan.lock)
-    segment(partial, plan.languages, kind, size, shell, plan.jobs, known=True)
-    segmented, (source, target) = partial / "segmented", plan.languages
-    shell(
-        *("fairseq-preprocess", "--source-lang", source, "--target-lang", target),
-        *("--trainpref", segmented / "train", "--validpref", segmented / "valid", "--testpref", segmented / "test"),
-        *("--destdir", partial / "bin", "--workers", plan.jobs),
-    )
-    _write(partial / "prepared.json", plan.text)
-    shutil.rmtree(plan.data, ignore_errors=True)
-    partial.replace(plan.data)
-
-
-def lasting_options(options: Sequence[str]) -> Dict[str, str]:
-    """Options with their values, without those that may change when a training continues.
-
-    Of an option that is given several times the last one counts, as it does for fairseq.
-    """
-    found: Dict[str, str] = {}
-    name = ""
-    for word in options:
-        if word.startswith("--"):
-            name, _, value = word.partition("=")
-            found[name] = value
-        else:
-            found[name] = f"{found[name]} {word}".strip()
-    return {name: value for name, value in found.items() if name not in PASSING}
+                both = zip(sides, plan.languages)
+                sides = [tokenize(side, language, jobs, normalize=False, escape=False) for side, language in both]
+            write_sides(partial / "text" / split, plan.languages, sides)
+            count += sum(len(line.split()) for side in sides for line in side) if split == "train" else 0
+        if plan.text["subwords"] != "none" and not size:
+            size = fitting_size(count)
+            say(f"{size:,} subwords: {PER_ROOT} times the square root of the {count:,} words of train")
+        segment(partial, plan.languages, plan.text["subwords"], size, shell, jobs, known=True)
+        prefixes = [word for name in SPLITS for word in (f"--{name}pref", partial / "segmented" / name)]
+        command = ["fairseq-preprocess", "--source-lang", plan.languages[0], "--target-lang", plan.languages[1]]
+        shell(*command, *prefixes, "--destdir", partial / "bin", "--workers", jobs)
 
 
 def _train(plan: Plan) -> None:
     """Trains, unless the training is finished; an interrupted one continues from its last checkpoint."""
-    folder, command = plan.checkpoints, plan.train_command()
-    last, done, lasting = folder / "checkpoint_last.pt", folder / "trained.json", lasting_options(plan.options)
+    folder, last, done = plan.checkpoints, plan.checkpoints / "checkpoint_last.pt", plan.checkpoints / "trained.json"
+    lasting = {name: value for name, value in parsed(plan.options).items() if name not in PASSING}
     for language in plan.languages:  # a checkpoint has the numbers of words, which other data number otherwise
         lasting[f"dict.{language}.txt"] = checksum(plan.data / "bin" / f"dict.{language}.txt")
-    different = _differences(_read(folder / "options.json"), lasting) if last.is_file() or done.is_file() else ""
+    different = (
+        _differences(tools.read_json(folder / "options.json"), lasting) if last.is_file() or done.is_file() else ""
+    )
     if different:
         raise OptionError(
             f"{folder} holds a training with other options or words ({different}): choose another --out, or remove it"
         )
-    if _read(done) == {"options": plan.options}:
+    if tools.read_json(done) == {"options": plan.options}:
         say(f"train: done before ({folder})")
         return
     folder.mkdir(parents=True, exist_ok=True)
     done.unlink(missing_ok=True)
-    _write(folder / "options.json", lasting)
+    write_json("--out", folder / "options.json", lasting)
     say(f"train: continuing {last}" if last.is_file() else f"train: {folder}")
-    run(plan.training, plan.lock, *command)
+    run(plan.training, plan.lock, *plan.train_command())
     if not (folder / "checkpoint_best.pt").is_file():
         raise OptionError(
             f"fairseq-train left no checkpoint_best.pt in {folder}: leave out --no-save, --disable-validation and "
             "--no-best-checkpoints"
         )
-    _write(done, {"options": plan.options})
+    write_json("--out", done, {"options": plan.options})
 
 
 def _translate(plan: Plan) -> None:
     """Translates the test set, unless the translation is newer than the best checkpoint and the data."""
-    folder, best, target = plan.checkpoints, plan.checkpoints / "checkpoint_best.pt", plan.languages[1]
-    written = folder / "test.hyp"
+    folder, best, written = plan.checkpoints, plan.checkpoints / "checkpoint_best.pt", plan.checkpoints / "test.hyp"
     newest = max(path.stat().st_mtime_ns for path in (best, plan.data / "prepared.json"))
     if written.is_file() and written.stat().st_mtime_ns > newest:
         return
     options = ["--path", best, "--gen-subset", "test", "--results-path", folder, "--beam", "10", "--batch-size", "64"]
-    command = plan.command("fairseq-generate", *options, *REMOVAL[plan.text["subwords"]])
-    run(plan.training, plan.lock, *command)
-    lines = read_hypotheses(folder / "generate-test.txt", len(read_lines(plan.data / "text" / f"test.{target}")))
-    write_lines(written, detokenize(lines, target) if plan.text["tokenizer"] == "moses" else lines)
+    options += {"subword-nmt": ["--remove-bpe"], "sentencepiece": ["--remove-bpe", "sentencepiece"]}.get(
+        plan.text["subwords"], []
+    )
+    options += ["--tokenizer", "moses"] if plan.text["tokenizer"] == "moses" else []
+    run(plan.training, plan.lock, *plan.command("fairseq-generate", *options))
+    expected = len(read_lines(plan.data / "text" / f"test.{plan.languages[1]}"))
+    write_lines(written, read_hypotheses(folder / "generate-test.txt", expected))
 
 
 def read_hypotheses(path: Path, expected: int) -> List[str]:
-    """The best translations of fairseq-generate by sentence number.
-
-    A missing sentence is an error, because all later lines would be scored against the wrong references.
-
-    Args:
-        path: ``generate-SPLIT.txt``, with lines ``D-NUMBER TAB score TAB translation``
-        expected: number of sentences
+    """The best translations of fairseq-generate by sentence number, from lines ``D-NUMBER TAB score TAB translation``.
 
     Raises:
-        CorpusError: there are fewer or more
+        OptionError: there are not as many as expected; later lines would be scored against the wrong references
     """
     best: Dict[int, str] = {}
     for line in split_lines(read_text(path)):
         if line.startswith("D-"):
             name, _, sentence = line.split("\t", 2)
-            # with --nbest the best translation comes first
-            best.setdefault(int(name[2:]), " ".join(sentence.split()))
-    missing = [number for number in range(expected) if number not in best]
-    if missing or len(best) != expected:
-        detail = f" (number {missing[0]} is missing)" if missing else ""
-        raise CorpusError(f"{path} holds {len(best)} translations for {expected} sentences{detail}: remove it")
+            best.setdefault(int(name[2:]), " ".join(sentence.split()))  # with --nbest the best translation comes first
+    if sorted(best) != list(range(expected)):
+        raise OptionError(f"{path} holds {len(best)} translations for {expected} sentences: remove it")
     return [best[number] for number in range(expected)]
 
 
@@ -336,7 +263,7 @@ def _finish(plan: Plan, pairs: Dict[str, int]) -> Dict[str, Any]:
     )
     content = {
         "languages": list(plan.languages),
-        "architecture": plan.model.arch,
+        "architecture": parsed(plan.options)["--arch"],
         "pairs": pairs,
         "scores": scores,
         "data": "training/data/bin",

@@ -10,7 +10,7 @@ fairseq-preprocess. Differences:
 
 import logging
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from glob import glob
 from typing import Any
 
@@ -26,6 +26,7 @@ from fairseq.tasks.sentence_prediction import (
 from fairseq_attn_plugin.text.documents import END, class_names
 
 from ..errors import OptionError
+from ..options import option
 
 __all__ = ["DocumentClassificationConfig", "DocumentClassificationTask"]
 
@@ -34,19 +35,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class DocumentClassificationConfig(SentencePredictionConfig):
-    num_classes: int = field(
-        default=-1, metadata={"help": "number of classes (default: the number of labels in label/dict.txt)"}
+    num_classes: int = option(-1, "number of classes (default: the number of labels in label/dict.txt)")
+    shorten_method: SHORTEN_METHOD_CHOICES = option(
+        "truncate",
+        "treatment of documents with more than --max-positions symbols: truncate, random_crop, or none, which refuses "
+        "them (default: truncate)",
     )
-    shorten_method: SHORTEN_METHOD_CHOICES = field(
-        default="truncate",
-        metadata={
-            "help": "treatment of documents with more than --max-positions symbols: truncate, random_crop, or none, "
-            "which refuses them (default: truncate)"
-        },
-    )
-    max_positions: int = field(
-        default=10000, metadata={"help": "longest document, in words and ends of sentences (default: 10000)"}
-    )
+    max_positions: int = option(10000, "longest document, in words and ends of sentences (default: 10000)")
 
 
 @register_task("document_classification", dataclass=DocumentClassificationConfig)

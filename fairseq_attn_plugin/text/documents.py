@@ -7,7 +7,7 @@ own end of sentence, after every sentence except the last one, which fairseq-pre
 
 ``</s>`` is always in the vocabulary, whatever its threshold, and every model knows it.
 
-Input files are in UTF-8, plain or gzipped (``.gz``), in one of two formats:
+Input files are in UTF-8, plain, ``.gz`` or ``.xz``, in one of two formats:
 
 JSONL (``.jsonl``, ``.json``)
     Each line is ``{"label": "pos", "sentences": ["the film is long .", ["i", "liked", "it", "."]]}``. ``"text"`` may
@@ -20,11 +20,9 @@ A text is split into sentences by :func:`~fairseq_attn_plugin.text.reading.split
 
 from __future__ import annotations
 
-import contextlib
-import gzip
+import io
 import json
 import random
-import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
@@ -32,7 +30,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import bounded_lines
+from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines, intact, opened
 from fairseq_attn_plugin.text.reading import AS_IT_IS, Reading, split_sentences, word_splitter
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
@@ -79,15 +77,11 @@ def documents_of(path: PathLike, reading: Reading = AS_IT_IS, labels: bool = Tru
     """
     split = word_splitter(reading)
     path = Path(path)
-    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    suffix = path.with_suffix("").suffix if path.suffix in (".gz", ".xz") else path.suffix
     parse = _from_json if suffix in (".jsonl", ".json") else _from_text
     number, found = 0, False
-    try:
-        with contextlib.ExitStack() as stack:
-            if path.suffix == ".gz":
-                stream: Any = stack.enter_context(gzip.open(path, "rt", encoding="utf-8-sig", newline="\n"))
-            else:
-                stream = stack.enter_context(open(path, encoding="utf-8-sig", newline="\n"))
+    with intact(path), opened(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="\n") as stream:
+        try:
             for number, line in enumerate(bounded_lines(stream), start=1):
                 if not line.strip():
                     continue
@@ -101,16 +95,10 @@ def documents_of(path: PathLike, reading: Reading = AS_IT_IS, labels: bool = Tru
                     raise OptionError(f"{path}, line {number}: {error}") from None
                 found = True
                 yield replace(document, line=number)
-    except UnicodeDecodeError as error:
-        raise OptionError(f"{path}, after line {number}: is not UTF-8 ({error.reason})") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise OptionError(f"{path}: must be a gzip file: {error}") from None
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        if isinstance(error, OptionError):
-            raise
-        raise OptionError(f"{path}, line {number + 1}: {error}") from None
+        except UnicodeDecodeError as error:
+            raise OptionError(f"{path}, after line {number}: is not UTF-8 ({error.reason})") from None
+        except LineTooLong as error:
+            raise OptionError(f"{path}, line {number + 1}: {error}") from None
     if not found:
         raise OptionError(f"{path}: is empty; must hold a document in each line")
 

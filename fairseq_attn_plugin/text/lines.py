@@ -1,19 +1,45 @@
-"""Lines of files that may be anything: a line is bounded before it is in memory."""
+"""Lines of files that may be anything: compressed, damaged, or with a line longer than the memory."""
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import lzma
 import re
-from typing import Iterator, List, Optional, TextIO, Tuple
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, TextIO, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["LONGEST", "LineTooLong", "bounded_lines", "iter_lines", "numbered_lines", "tokens"]
+__all__ = ["LONGEST", "LineTooLong", "bounded_lines", "intact", "iter_lines", "numbered_lines", "opened", "tokens"]
 
 LONGEST = 2**26  # characters: a document of ten million words
-
-
 OTHER_SPACE = re.compile(r"[^\S \t]")
+
+
+@contextlib.contextmanager
+def intact(path: Path) -> Iterator[None]:
+    """A context that reads a file or an archive; raises ``OptionError`` if it is unreadable, damaged or not UTF-8."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise OptionError(
+            f"{path} is not UTF-8 at byte {error.start}: fetch it again, or convert it, as in iconv -f LATIN1 -t UTF-8"
+        ) from None
+    except (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise OptionError(f"{path}: cannot be read: {error.strerror}") from None
+        raise OptionError(f"{path} is truncated or damaged ({error}): remove it and fetch it again") from None
+
+
+def opened(path: Path) -> Any:
+    """A stream of the bytes of a file, decompressed."""
+    openers: Dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+    return openers.get(path.suffix, open)(path, "rb")
 
 
 def tokens(line: str) -> List[str]:

@@ -1,18 +1,32 @@
-"""Splits running text into sentences and words, by the same rules for training and prediction."""
+"""Running text: normalised, split into sentences and words by the same rules for training and prediction, shown."""
 
 from __future__ import annotations
 
 import argparse
 import re
+import unicodedata
 from typing import Callable, List, NamedTuple, Optional
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["AS_IT_IS", "Reading", "add_reading_options", "reading_from", "split_sentences", "word_splitter"]
+__all__ = [
+    "AS_IT_IS", "NORMALIZERS", "SEVERAL", "Reading", "add_reading_options", "as_typed", "build_normalizer",
+    "has_several_sentences", "reading_from", "split_sentences", "word_splitter",
+]  # fmt: skip
 
+NORMALIZERS = ("moses",)
+SEVERAL = (
+    "several sentences; a model that has learned single sentences may leave out what follows the first one: give each "
+    "sentence a line"
+)
 
 # the end of a sentence and its closing quotes and brackets, attached or as separate tokens
 _SENTENCE_END = re.compile(r"""(?:[.!?。！？]\s?)+(?:["'”’»)\]}]+(?=\s|$))*\s*|\n+""")
+# a word, the mark that ends it, and the first letter of the next word; tokens may stand apart
+_NEXT_SENTENCE = re.compile(r"(\w+)[^\w\s]*\s*([.!?…])[^\w.!?…]*\s[^\w.!?…]*(\w)")
+SHORT = 3  # letters of a word before a full stop that may be an abbreviation, as in Dr. and Nr.
+_ESCAPES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "#124": "|", "#91": "[", "#93": "]"}
+_ESCAPED = re.compile(f"&({'|'.join(_ESCAPES)});")
 
 
 class Reading(NamedTuple):
@@ -72,3 +86,37 @@ def word_splitter(reading: Reading) -> Callable[[str], List[str]]:
         return tokenizer.tokenize(text.lower() if reading.lowercase else text, escape=False)
 
     return words
+
+
+def has_several_sentences(line: str) -> bool:
+    """Whether a sentence seems to begin after the end of another one: a capital letter after a mark, or any text after
+    a mark of Chinese and Japanese."""
+    if re.search(r"[。！？]\W*\w", line):
+        return True
+    ends = (match.groups() for match in _NEXT_SENTENCE.finditer(line))
+    return any(first.isupper() and (mark != "." or len(word) > SHORT) for word, mark, first in ends)
+
+
+def build_normalizer(name: Optional[str], language: str) -> Callable[[str], str]:
+    """A function from a line to its normalised form.
+
+    Args:
+        name: ``moses``: Unicode's composed form, and Moses' rules for punctuation; None: nothing
+        language: of the text, for Moses' rules
+
+    Raises:
+        OptionError: the name is another
+    """
+    if name is None:
+        return str
+    if name != "moses":
+        raise OptionError(f"--normalizer {name}: must be one of {', '.join(NORMALIZERS)}")
+    from sacremoses import MosesPunctNormalizer
+
+    punctuation = MosesPunctNormalizer(lang=language)
+    return lambda line: str(punctuation.normalize(unicodedata.normalize("NFC", line)))
+
+
+def as_typed(text: str) -> str:
+    """A text without the escapes of Moses' tokeniser, for a reader: ``'`` for ``&apos;``, ``<`` for ``&lt;``."""
+    return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], text) if "&" in text else text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Dict, List, Sequence
 
-__all__ = ["BPE_MARK", "PIECE_MARK", "SUBWORDS", "merge_subwords", "spell", "word_count", "word_of_subword", "words_of"]
+__all__ = ["BPE_MARK", "PIECE_MARK", "SUBWORDS", "spell", "word_count", "word_of_subword", "words_of"]
 
 BPE_MARK = "@@"  # subword-nmt: ends each subword of a word except the last one
 PIECE_MARK = "\u2581"  # SentencePiece: starts the first subword of a word
@@ -16,14 +16,6 @@ def word_of_subword(tokens: Sequence[str], mark: str = BPE_MARK) -> List[int]:
     for token in tokens:
         words.append(word)
         word += not token.endswith(mark)
-    return words
-
-
-def merge_subwords(tokens: Sequence[str], mark: str = BPE_MARK) -> List[str]:
-    """The words that BPE subwords spell."""
-    words = [""] * word_count(word_of_subword(tokens, mark))
-    for token, word in zip(tokens, word_of_subword(tokens, mark)):
-        words[word] += token[: -len(mark)] if token.endswith(mark) else token
     return words
 
 
@@ -59,9 +51,9 @@ def word_count(words: Sequence[int]) -> int:
 
 def spell(tokens: Sequence[str], subwords: str = "bpe") -> List[str]:
     """The words that subwords spell: ``['a@@', 'b', 'c']`` gives ``['ab', 'c']``."""
-    if subwords == "bpe":
-        return merge_subwords(tokens)
     words = [""] * word_count(words_of(tokens, subwords))
     for token, word in zip(tokens, words_of(tokens, subwords)):
+        if subwords == "bpe":
+            token = token.removesuffix(BPE_MARK)
         words[word] += token.replace(PIECE_MARK, "") if subwords == "sentencepiece" else token
     return words

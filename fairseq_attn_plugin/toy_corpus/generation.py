@@ -31,10 +31,8 @@ translates from left to right, scores low.
 
 from __future__ import annotations
 
-import argparse
 import random
 from pathlib import Path
-from typing import Sequence
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.toy_corpus.grammar import Grammar, SentencePair
@@ -99,26 +97,3 @@ def write(corpus: dict[str, list[SentencePair]], folder: Path) -> None:
         for suffix, text in lines.items():
             with open(folder / f"{split}.{suffix}", "w", encoding="utf-8", newline="\n") as stream:
                 stream.write("\n".join(text) + "\n")
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command ``python -m fairseq_attn_plugin.toy_corpus``."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fairseq_attn_plugin.toy_corpus", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write, created if missing")
-    parser.add_argument("--seed", type=int, default=1, help="of the words and the sentences (default: 1)")
-    for split, size in SPLITS.items():
-        parser.add_argument(f"--{split}", type=int, default=size, metavar="N", help=f"sentences (default: {size})")
-    parser.add_argument("--max-words", type=int, default=18, metavar="N", help="longest source sentence (default: 18)")
-    args = parser.parse_args(argv)
-    if args.out.exists() and not args.out.is_dir():
-        raise OptionError(f"--out {args.out}: is a file; must be a folder")
-    corpus = generate(args.seed, {split: getattr(args, split) for split in SPLITS}, args.max_words)
-    write(corpus, args.out)
-    counts = ", ".join(f"{split} {len(pairs)}" for split, pairs in corpus.items())
-    print(f"{args.out}: {counts} sentence pairs ({SOURCE} Velarin, {TARGET} Dormeth, gold alignments in *.align)")
-
-
-if __name__ == "__main__":
-    main()

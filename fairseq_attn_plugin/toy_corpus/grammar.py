@@ -96,11 +96,9 @@ class Grammar:
             opening = negation.source + main + subject.source
         else:
             opening = subject.source + negation.source + auxiliary + main
-        source = opening + manner.source + thing.source + particle + place.source + time.source
-        target = (
-            time.target + subject.target + place.target + thing.target + manner.target + target_verb + negation.target
-        )
-        return _Phrase(source, target)
+        source = [*opening, *manner.source, *thing.source, *particle, *place.source, *time.source]
+        target = [*time.target, *subject.target, *place.target, *thing.target, *manner.target, *target_verb]
+        return _Phrase(source, target + negation.target)
 
     def _subject(self, plain: bool) -> _Phrase:
         if self._chance(0.25):
@@ -122,61 +120,40 @@ class Grammar:
         number = "pl" if self._chance(0.35) else "sg"
         head = noun.target + lex.NOUN_ENDINGS[noun.gender, number]
         agreement = lex.ADJECTIVE_ENDINGS[noun.gender, number]
-        head_keys, determiner, after = key, [], []
+        head_keys, after = key, []
         kind = pick(self._rng, (*("article",) * 5, "possessive", "demonstrative", "other"))
-        if kind == "possessive":
-            word, ending = pick(self._rng, list(lex.POSSESSIVES.items()))
-            determiner = [_Token(word, self._key())]
-            head, head_keys = head + ending, key + determiner[0].keys
-        elif kind == "demonstrative":
-            word, stem = pick(self._rng, list(lex.DEMONSTRATIVES.items()))
-            determiner = [_Token(word, self._key())]
-            after = [_Token(stem + agreement, determiner[0].keys)]
-        elif kind == "other" and number == "pl":
-            word, numeral = pick(self._rng, list(lex.NUMERALS.items()))
-            determiner = [_Token(word, self._key())]
-            after = [_Token(numeral, determiner[0].keys)]
-        else:
-            determiner = [_Token(lex.ARTICLES[number], ())]
-        phrase = _Phrase(determiner, [], number + "3", noun.animate)
+        words = {"possessive": lex.POSSESSIVES, "demonstrative": lex.DEMONSTRATIVES, "other": lex.NUMERALS}.get(kind)
+        determiner = _Token(lex.ARTICLES[number], ())
+        if words is not None and (kind != "other" or number == "pl"):
+            word, counterpart = pick(self._rng, list(words.items()))
+            determiner = _Token(word, self._key())
+            if kind == "possessive":
+                head, head_keys = head + counterpart, key + determiner.keys
+            else:
+                after = [_Token(counterpart + (agreement if kind == "demonstrative" else ""), determiner.keys)]
+        phrase = _Phrase([determiner], [], number + "3", noun.animate)
         phrase.target += [_Token(noun.modifier, key)] if noun.modifier else []
         phrase.target += [_Token(head, head_keys)]
         count = self._chance(0.45) + self._chance(0.1)
         for adjective in lex.pick_several(self._rng, self._lexicon.adjectives, count):
             own = self._key()
             phrase.source.append(_Token(adjective.source, own))
-            after.insert(
-                0, _Token(adjective.target + agreement, own)
-            )  # the first adjective is nearest to the noun in both languages
+            # the first adjective is nearest to the noun in both languages
+            after.insert(0, _Token(adjective.target + agreement, own))
         phrase.source.append(_Token(lex.source_plural(noun.source) if number == "pl" else noun.source, key))
         phrase.target += after
         return phrase
 
     def _verb(self, verb: Verb, tense: str, person: str) -> tuple[list[_Token], ...]:
         """Velarin auxiliary, verb and particle, and the Dormeth verb; all of them are linked."""
-        key = self._key()
-        particle = [_Token(verb.particle, key)] if verb.particle else []
-        ending = lex.PERSON_ENDINGS[person]
+        key, ending = self._key(), lex.PERSON_ENDINGS[person]
+        auxiliary, source, target = [], verb.source, [verb.target + ending]
         if tense == "past":
-            participle = _Token(verb.target + lex.PARTICIPLE_ENDING, key)
-            return (
-                [],
-                [_Token(lex.source_past(verb.source), key)],
-                particle,
-                [
-                    participle,
-                    _Token(lex.PAST_AUXILIARY[person], key),
-                ],
-            )
-        main = [_Token(verb.source, key)]
-        if tense == "future":
-            return (
-                [_Token(lex.FUTURE, key)],
-                main,
-                particle,
-                [_Token(verb.target + lex.FUTURE_ENDING + ending, key)],
-            )
-        return [], main, particle, [_Token(verb.target + ending, key)]
+            source, target = lex.source_past(source), [verb.target + lex.PARTICIPLE_ENDING, lex.PAST_AUXILIARY[person]]
+        elif tense == "future":
+            auxiliary, target = [lex.FUTURE], [verb.target + lex.FUTURE_ENDING + ending]
+        particle = [verb.particle] if verb.particle else []
+        return tuple([_Token(form, key) for form in forms] for forms in (auxiliary, [source], particle, target))
 
     def _adverb(self, words: Sequence[lex.Word], probability: float) -> _Phrase:
         if not self._chance(probability):

@@ -30,18 +30,9 @@ BECAUSE, BECAUSE_TARGET = "kara", "sint"
 OBJECT_MARKER, QUESTION_MARKER = "ad", "wek"
 
 # Dormeth endings
-NOUN_ENDINGS = {
-    ("common", "sg"): "a",
-    ("common", "pl"): "ai",
-    ("neuter", "sg"): "on",
-    ("neuter", "pl"): "ora",
-}
-ADJECTIVE_ENDINGS = {
-    ("common", "sg"): "sha",
-    ("common", "pl"): "shai",
-    ("neuter", "sg"): "dun",
-    ("neuter", "pl"): "dora",
-}
+_FORMS = [(gender, number) for gender in ("common", "neuter") for number in ("sg", "pl")]
+NOUN_ENDINGS = dict(zip(_FORMS, ("a", "ai", "on", "ora")))
+ADJECTIVE_ENDINGS = dict(zip(_FORMS, ("sha", "shai", "dun", "dora")))
 PERSON_ENDINGS = {"sg1": "em", "pl1": "emar", "sg3": "ek", "pl3": "ekar"}
 PAST_AUXILIARY = {person: "h" + ending for person, ending in PERSON_ENDINGS.items()}
 FUTURE_ENDING, PARTICIPLE_ENDING, RELATIVE_ENDING = "is", "ulþ", "ind"
@@ -157,13 +148,8 @@ class Lexicon:
         return self._unused("source", _source_stem, ("", "n", "en", "ta", "ata"))
 
     def _target(self) -> str:
-        endings = [
-            *NOUN_ENDINGS.values(),
-            *ADJECTIVE_ENDINGS.values(),
-            *PERSON_ENDINGS.values(),
-            RELATIVE_ENDING,
-        ]
-        return self._unused("target", _target_stem, ("", PARTICIPLE_ENDING, *endings))
+        endings = [ending for kind in (NOUN_ENDINGS, ADJECTIVE_ENDINGS, PERSON_ENDINGS) for ending in kind.values()]
+        return self._unused("target", _target_stem, ("", PARTICIPLE_ENDING, RELATIVE_ENDING, *endings))
 
     def _unused(self, side: str, draw: Callable[[random.Random], str], endings: Sequence[str]) -> str:
         while True:

@@ -20,6 +20,10 @@ class Result(NamedTuple):
     error: str
     out: Path
 
+    def lines(self, name: str) -> list[str]:
+        """The lines of ``text/NAME``."""
+        return (self.out / "text" / name).read_text(encoding="utf-8").splitlines()
+
 
 @pytest.fixture
 def prepare(capfd: Any, tmp_path: Path, monkeypatch: Any, warm_path: str) -> Callable[..., Result]:
@@ -28,12 +32,10 @@ def prepare(capfd: Any, tmp_path: Path, monkeypatch: Any, warm_path: str) -> Cal
 
     def run(name: str, check: bool = True, **options: Any) -> Result:
         capfd.readouterr()
+        usual = {} if name.endswith("_han") or "subword_size" in options else {"subwords": "none"}
         words = ["prepare", name]
-        documents = name.endswith("_han")
-        for option, value in {"out": tmp_path / "out", "jobs": 1, **options}.items():
+        for option, value in {"out": tmp_path / "out", "jobs": 1, **usual, **options}.items():
             words += ["--" + option.replace("_", "-"), *([] if value is True else [str(value)])]
-        if not documents and "subwords" not in options and "subword_size" not in options:
-            words += ["--subwords", "none"]
         error = ""
         try:
             cli.main(words)

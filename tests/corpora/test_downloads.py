@@ -8,13 +8,13 @@ import random
 import tarfile
 import threading
 import zipfile
+from argparse import Namespace
 
 import pytest
-from miniature_corpora import multi30k, tatoeba, truncate
+from miniature_corpora import tatoeba, truncate
 
 from fairseq_attn_plugin.corpora.catalogue import CORPORA
 from fairseq_attn_plugin.corpora.downloads import TRIES, Download, checksum, fetch, unpack
-from fairseq_attn_plugin.corpora.files import CorpusError
 from fairseq_attn_plugin.errors import OptionError
 
 CONTENT = random.Random(0).getrandbits(8 * 300000).to_bytes(300000, "little")
@@ -77,20 +77,20 @@ def test_a_damaged_file_is_fetched_again(server, tmp_path):
     assert get(server, tmp_path).read_bytes() == CONTENT
 
 
-def test_what_is_not_there_is_one_line(server, tmp_path):
-    server.files.clear()
-    said = r"/file: cannot be fetched \(404 .* try again, or fetch it by hand and give --data FOLDER with the files"
-    with pytest.raises(OptionError, match=said):
-        get(server, tmp_path)
-    assert len(server.requests) == TRIES + 1 and not list(tmp_path.iterdir())
-
-
-def test_another_file_is_refused(server, tmp_path):
-    with pytest.raises(OptionError, match=f"gives a file with another checksum than {'0' * 64}: truncated, or changed"):
-        get(server, tmp_path, "0" * 64)
-    with pytest.raises(OptionError, match="gives 300000 bytes, at least 300001 are expected: truncated or moved"):
-        get(server, tmp_path, "", least=300001)
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize(
+    ("known", "least", "said"),
+    [
+        (None, 1, r"cannot be fetched \(404 .*"),
+        ("0" * 64, 1, f"gives a file with another checksum than {'0' * 64}: truncated, or changed on the server"),
+        ("", 300001, "gives 300000 bytes, at least 300001 are expected: truncated or moved"),
+    ],
+)
+def test_what_is_not_there_or_another_file_is_one_line(known, least, said, server, tmp_path):
+    if known is None:
+        server.files.clear()
+    with pytest.raises(OptionError, match=f"/file: {said}; try again, or fetch it by hand and give --data FOLDER with"):
+        get(server, tmp_path, known or "", least=least)
+    assert not list(tmp_path.iterdir()) and (known is not None or len(server.requests) == TRIES + 1)
 
 
 def test_no_server(tmp_path, monkeypatch):
@@ -100,28 +100,21 @@ def test_no_server(tmp_path, monkeypatch):
 
 
 def test_every_download_has_a_checksum_or_a_least_size():
-    class Options:
-        pair, setimes = "spa-eng", True
-
-    for corpus in CORPORA.values():
-        for download in corpus.downloads(Options) if callable(corpus.downloads) else corpus.downloads:
-            assert len(download.known) == 64 or download.least > 1000, download
+    args = Namespace(pair="spa-eng", setimes=True)
+    downloads = [download for corpus in CORPORA.values() for download in corpus.files(args)]
+    assert all(len(download.known) == 64 or download.least > 1000 for download in downloads) and len(downloads) == 23
+    assert all(download.url.startswith("http") for download in downloads)
 
 
-def test_a_miniature_from_a_mirror_has_another_checksum(server, prepare, corpus_folder):
-    multi30k(corpus_folder)
-    server.files = {path.name: path.read_bytes() for path in corpus_folder.iterdir()}
-    line = prepare("multi30k", check=False, mirror=server.url).error
-    assert line.startswith(f"{server.url}/train.de.gz: gives a file with another checksum than 726e39b2")
-
-
-def test_preparations_share_their_downloads(server, prepare, corpus_folder, tmp_path):
+def test_preparations_share_their_downloads(server, prepare, corpus_folder, tmp_path, monkeypatch):
     tatoeba(corpus_folder)
+    entry = {**CORPORA["tatoeba"].downloads[0], "file": server.url + "/{pair}.zip"}
+    monkeypatch.setitem(CORPORA, "tatoeba", CORPORA["tatoeba"]._replace(downloads=[entry]))
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("deu.txt", gzip.decompress((corpus_folder / "spa.txt.gz").read_bytes()))
     server.files = {"deu-eng.zip": packed.getvalue()}
-    options = {"pair": "deu-eng", "mirror": server.url, "downloads": tmp_path / "shared"}
+    options = {"pair": "deu-eng", "downloads": tmp_path / "shared"}
     assert "fetching" in prepare("tatoeba", **options).stdout
     other = prepare("tatoeba", out=tmp_path / "other", **options)
     assert "fetching" not in other.stdout and (other.out / "text" / "train.de").is_file()
@@ -141,11 +134,11 @@ def test_members_of_an_archive(kind, tmp_path):
             archive.writestr("../dir/member", data)
     unpack(path, tmp_path, ["../dir/member"])  # by its base name: nothing is written outside the folder
     assert (tmp_path / "member").read_bytes() == data and not (tmp_path.parent / "dir").exists()
-    with pytest.raises(CorpusError, match="dir/third.*: not the expected archive"):
+    with pytest.raises(OptionError, match="dir/third.*: not the expected archive"):
         unpack(path, tmp_path, ["dir/third"])
     truncate(path)
     unpack(path, tmp_path, ["../dir/member"])  # it is there
     (tmp_path / "member").unlink()
-    with pytest.raises(CorpusError, match="is truncated or not an archive .* remove it and fetch it again"):
+    with pytest.raises(OptionError, match="is truncated or damaged .* remove it and fetch it again"):
         unpack(path, tmp_path, ["../dir/member"])
     assert [file.name for file in tmp_path.iterdir()] == [path.name]

@@ -1,83 +1,85 @@
-"""Text of published corpora: splits of pairs, bare words, the IWSLT'14 archive, hypotheses in order."""
+"""Text of published corpora: splits of pairs, words, damaged files, subwords."""
 
 import gzip
-import itertools
+import lzma
 import random
 import re
 
 import pytest
-from miniature_corpora import lines_of, tatoeba, write
+from miniature_corpora import lines_of, sentences, tatoeba, truncate, write
 
-from fairseq_attn_plugin.corpora.files import CorpusError
+from fairseq_attn_plugin.corpora.files import read_lines, read_text
 from fairseq_attn_plugin.corpora.parallel import (
-    Treatment,
+    assign,
     bare_words,
-    detokenize,
-    drop_split,
-    import_split,
+    normalize,
+    read_sides,
+    read_table,
+    shorten,
     split_pairs,
     tokenize,
 )
 from fairseq_attn_plugin.corpora.subwords import segment
+from fairseq_attn_plugin.errors import OptionError
 
 LANGUAGES = ("en", "es")
 
 
-def shared_sentences(folder):
-    """Sentences, up to case and punctuation, that occur on the same side of two splits."""
-    found = []
-    for language in LANGUAGES:
-        parts = [
-            {" ".join(re.findall(r"\w+", line.casefold())) for line in lines_of(folder, split, language)}
-            for split in ("train", "valid", "test")
-        ]
-        found += [sentence for a, b in itertools.combinations(parts, 2) for sentence in a & b]
-    return found
+def sides_of(splits):
+    """The sentences of each side in each split, up to case and punctuation."""
+    return [[{" ".join(re.findall(r"\w+", pair[side].casefold())) for pair in part} for part in splits.values()]
+            for side in (0, 1)]  # fmt: skip
 
 
-def test_no_sentence_is_in_two_splits(tmp_path):
-    tatoeba(tmp_path)
-    split_pairs(tmp_path, "spa.txt", LANGUAGES, tmp_path)
-    assert not shared_sentences(tmp_path)
-    sizes = [len(lines_of(tmp_path, split, "en")) for split in ("train", "valid", "test")]
-    assert sum(sizes) == 630
-    assert 0.85 < sizes[0] / 630 < 0.95
+def are_disjoint(splits):
+    return all(a.isdisjoint(b) and a.isdisjoint(c) and b.isdisjoint(c) for a, b, c in sides_of(splits))
 
 
-def test_the_split_ignores_the_order_of_lines(tmp_path):
-    tatoeba(tmp_path)
-    split_pairs(tmp_path, "spa.txt", LANGUAGES, tmp_path)
-    lines = gzip.decompress((tmp_path / "spa.txt.gz").read_bytes()).splitlines(True)
-    random.Random(1).shuffle(lines)
-    shuffled = tmp_path / "shuffled"
-    shuffled.mkdir()
-    (shuffled / "spa.txt").write_bytes(b"".join(lines))
-    split_pairs(shuffled, "spa.txt", LANGUAGES, shuffled)
-    for split in ("train", "valid", "test"):
-        assert sorted(lines_of(tmp_path, split, "es")) == sorted(lines_of(shuffled, split, "es"))
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tatoeba")
+    tatoeba(folder)
+    return read_table(folder, "spa.txt")
 
 
-def test_pairs_of_equally_many_words_keep_their_split(tmp_path, capsys):
-    tatoeba(tmp_path)
-    for name, equal_words in (("all", False), ("equal", True)):
-        (tmp_path / name).mkdir()
-        split_pairs(tmp_path, "spa.txt", LANGUAGES, tmp_path / name, equal_words=equal_words)
+def test_no_sentence_is_in_two_splits_in_whatever_order_the_lines_are(pairs):
+    splits = split_pairs(pairs)
+    assert are_disjoint(splits) and list(splits) == ["train", "valid", "test"]
+    assert len(pairs) == sum(map(len, splits.values())) == 630 and 0.85 < len(splits["train"]) / 630 < 0.95
+    shuffled = random.Random(1).sample(pairs, len(pairs))
+    assert {split: sorted(part) for split, part in split_pairs(shuffled).items()} == {
+        split: sorted(part) for split, part in splits.items()
+    }
+
+
+def test_a_smaller_share_is_a_part_of_the_greater():
+    many = [(f"source {n}", f"target {n}") for n in range(20000)]
+    small, usual = assign(many, 0.5), assign(many)
+    assert all(60 < len(small[split]) < 140 and set(small[split]) < set(usual[split]) for split in ("valid", "test"))
+
+
+def test_pairs_of_equally_many_words_keep_their_split(pairs, capsys):
+    every, equal = split_pairs(pairs), split_pairs(pairs, equal_words=True)
     assert "note: 330 of 630 pairs have equally many words on both sides" in capsys.readouterr().out
-    for split in ("train", "valid", "test"):
-        every, kept = (
-            list(zip(*(lines_of(tmp_path / name, split, language) for language in LANGUAGES)))
-            for name in ("all", "equal")
-        )
-        assert kept == [(a, b) for a, b in every if len(a.split()) == len(b.split())]
-        assert len(kept) < len(every)
-    assert not shared_sentences(tmp_path / "equal")
+    for split, kept in equal.items():
+        assert kept == [(a, b) for a, b in every[split] if len(a.split()) == len(b.split())] != every[split]
+
+
+def test_a_group_of_many_pairs_goes_to_train(pairs):
+    """The sentences of the group are hashed like those of others, but there are too many of them for a test set."""
+    splits = split_pairs(pairs + [(f"Hello number {n}.", "Hola.") for n in range(30)])
+    assert sum(pair[1] == "Hola." for pair in splits["train"]) == 30
+
+
+def test_sentences_are_equal_up_to_case_marks_and_form():
+    assert normalize("\u00bfE\u0301s  \uff21 it's?") == normalize("\u00c9S a It s") != normalize("Es a it s")
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
         (["a\tb", "alone"], "spa.txt, line 2: expected English TAB foreign"),
-        ([], "spa.txt is empty"),
+        (["a\tb", " \tc"], "spa.txt, line 2: expected English TAB foreign"),
         (["a\tb"], "1 pairs are too few, the .* split is empty"),
         (None, r"spa.txt \(or spa.txt.gz\) is missing"),
     ],
@@ -85,17 +87,8 @@ def test_pairs_of_equally_many_words_keep_their_split(tmp_path, capsys):
 def test_damaged_files_of_pairs_are_named(lines, message, tmp_path):
     if lines is not None:
         write(tmp_path / "spa.txt", lines)
-    with pytest.raises(CorpusError, match=message):
-        split_pairs(tmp_path, "spa.txt", LANGUAGES, tmp_path)
-
-
-def test_a_group_of_many_pairs_goes_to_train(tmp_path):
-    """The sentences of the group are hashed like those of others, but there are too many of them for a test set."""
-    tatoeba(tmp_path)
-    lines = gzip.decompress((tmp_path / "spa.txt.gz").read_bytes()).decode().splitlines()
-    write(tmp_path / "spa.txt", lines + [f"Hello number {n}.\tHola." for n in range(30)], zipped=True)
-    split_pairs(tmp_path, "spa.txt", LANGUAGES, tmp_path)
-    assert sum(line == "Hola." for line in lines_of(tmp_path, "train", "es")) == 30
+    with pytest.raises(OptionError, match=message):
+        split_pairs(read_table(tmp_path, "spa.txt"))
 
 
 def test_bare_words_are_as_many_as_before():
@@ -112,39 +105,45 @@ def test_tokenisation_by_several_processes_keeps_the_order():
     tokens = tokenize(lines, "en", jobs=2)
     assert tokens == tokenize(lines, "en", jobs=1)
     assert tokens[4099] == "Sentence number 4099 , isn &apos;t it ?"
-    assert detokenize(tokens[:1], "en") == lines[:1]
 
 
-def test_punctuation_is_normalised_unless_it_is_kept():
-    assert tokenize(["a \u201eb\u201c"], "de", jobs=1) == ["a &quot; b &quot;"]
-    assert tokenize(["a \u201eb\u201c"], "de", jobs=1, normalize=False) == ["a \u201e b \u201c"]
+@pytest.mark.parametrize(
+    ("options", "tokens"),
+    [
+        ({}, "a &quot; b &quot;"),
+        ({"escape": False}, 'a " b "'),
+        ({"normalize": False}, "a \u201e b \u201c"),
+    ],
+)
+def test_punctuation_is_normalised_and_escaped_unless_it_is_kept(options, tokens):
+    assert tokenize(["a \u201eb\u201c"], "de", 1, **options) == [tokens]
 
 
 def test_only_a_newline_ends_a_sentence(tmp_path):
-    for language in LANGUAGES:
-        (tmp_path / f"a.{language}").write_bytes("\ufeffone\u2028two\x0bthree\nfour".encode())
-    import_split(tmp_path, ("a.en", "a.es"), LANGUAGES, tmp_path / "b")
-    assert lines_of(tmp_path, "b", "en") == ["one two three", "four"]
+    (tmp_path / "a").write_bytes("\ufeffone\u2028two\x0bthree\nfour".encode())
+    assert read_lines(tmp_path / "a") == ["one two three", "four"]
 
 
-def test_empty_sides_are_dropped_in_pairs(tmp_path, capsys):
-    write(tmp_path / "a.en", ["one", "", "three", "four"])
-    write(tmp_path / "a.es", ["uno", "dos", " ", "cuatro"])
-    import_split(tmp_path, ("a.en", "a.es"), LANGUAGES, tmp_path / "b", treatment=Treatment(drop_empty=True))
-    assert lines_of(tmp_path, "b", "en") == ["one", "four"] and lines_of(tmp_path, "b", "es") == ["uno", "cuatro"]
-    assert "note: dropped 2 pairs with an empty side" in capsys.readouterr().err
-    write(tmp_path / "a.es", ["", "", "", ""])
-    with pytest.raises(CorpusError, match="a.en has no pair with words on both sides"):
-        import_split(tmp_path, ("a.en", "a.es"), LANGUAGES, tmp_path / "b", treatment=Treatment(drop_empty=True))
+@pytest.mark.parametrize("library", [gzip, lzma, None])
+def test_damaged_files_are_named(library, tmp_path):
+    path = tmp_path / ("a" if library is None else "a.gz" if library is gzip else "a.xz")
+    if library is not None:
+        path.write_bytes(library.compress(" ".join(map(str, range(1000))).encode()))
+        truncate(path)
+    said = "a: cannot be read: No such" if library is None else f"{path.name} is truncated or damaged .*: remove"
+    with pytest.raises(OptionError, match=said):
+        read_text(path)
 
 
-def test_a_corpus_of_long_pairs_alone_is_refused(tmp_path):
-    for language in LANGUAGES:
-        write(tmp_path / f"a.{language}", ["one two three"])
-    with pytest.raises(CorpusError, match="every pair of .*a has more than 2 tokens on a side"):
-        drop_split(tmp_path / "a", LANGUAGES, 2)
-    drop_split(tmp_path / "a", LANGUAGES, 3)
-    assert lines_of(tmp_path, "a", "es") == ["one two three"]
+def test_pairs_are_cut_or_dropped(tmp_path):
+    for language, lines in zip(LANGUAGES, sentences(9, 0)):
+        write(tmp_path / f"a.{language}", ["one two three four", "one two", *lines])
+    with pytest.raises(OptionError, match="every pair of .*a has more than 1 tokens on a side"):
+        shorten(tmp_path / "a", LANGUAGES, 0, 1)
+    shorten(tmp_path / "a", LANGUAGES, 0, 4)
+    assert read_sides(tmp_path, ["a.en", "a.es"]) == [["one two three four", "one two"]] * 2
+    shorten(tmp_path / "a", LANGUAGES, 3, 0)
+    assert lines_of(tmp_path, "a", "es") == ["one two three", "one two"]
 
 
 def test_sentencepiece_segments_and_keeps_its_lines(tmp_path):

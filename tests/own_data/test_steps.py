@@ -2,31 +2,30 @@
 
 import pytest
 
-from fairseq_attn_plugin.corpora.files import CorpusError
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.own_data import steps
-from fairseq_attn_plugin.own_data.settings import Model
-from fairseq_attn_plugin.own_data.steps import lasting_options, read_hypotheses
+from fairseq_attn_plugin.own_data.settings import parsed
+from fairseq_attn_plugin.own_data.steps import read_hypotheses
 
 
-def test_lasting_options_are_without_those_that_only_say_how_long():
-    options = "--arch lstm --max-epoch 3 --adam-betas 0.9 0.98 --cpu --patience=4 --lr=1 --sentence-avg --lr 3e-3"
-    kept = {"--arch": "lstm", "--adam-betas": "0.9 0.98", "--lr": "3e-3", "--sentence-avg": ""}
-    assert lasting_options(options.split()) == kept, "of an option given twice the last one counts"
+def test_options_with_their_values():
+    options = "--arch lstm --adam-betas 0.9 0.98 --patience=4 --lr=1 --sentence-avg --lr 3e-3 -s -1"
+    kept = {"--arch": "lstm", "--adam-betas": "0.9 0.98", "--patience": "4", "--lr": "3e-3", "--sentence-avg": ""}
+    assert parsed(options.split()) == {**kept, "-s": "-1"}, "of an option given twice the last one counts"
 
 
 def test_hypotheses_are_put_in_order_and_none_may_be_missing(tmp_path):
     path = tmp_path / "generate-test.txt"
     path.write_text("S-2\tx\nD-2\t-0.1\tthird\nD-0\t-0.2\tfirst\nD-0\t-0.9\tof --nbest\nD-1\t-0.3\tsecond\n")
     assert read_hypotheses(path, 3) == ["first", "second", "third"]
-    for count, said in ((2, "3 translations for 2 sentences: remove it"), (4, r"4 sentences \(number 3 is missing\)")):
-        with pytest.raises(CorpusError, match=said):
+    for count, said in ((2, "3 translations for 2 sentences: remove it"), (4, "3 translations for 4 sentences")):
+        with pytest.raises(OptionError, match=said):
             read_hypotheses(path, count)
 
 
 def test_a_training_is_not_continued_with_other_words(tmp_path, monkeypatch):
     """Its checkpoints know words by their numbers."""
-    plan = steps.Plan(tmp_path, ("xx", "yy"), {}, Model("lstm_soft", "", 1, "", []), ["--lr", "1"], [], 1, "")
+    plan = steps.Plan(tmp_path, ("xx", "yy"), {}, "", ["--lr", "1"], [], "")
     dictionaries = [plan.data / "bin" / f"dict.{one}.txt" for one in plan.languages]
     dictionaries[0].parent.mkdir(parents=True)
     for path in dictionaries:
@@ -42,6 +41,8 @@ def test_a_training_is_not_continued_with_other_words(tmp_path, monkeypatch):
     steps._train(plan)
     steps._train(plan)
     assert len(runs) == 1
+    steps._train(plan._replace(options=["--lr", "1", "--max-epoch", "9"]))  # a longer one is the same training
+    assert len(runs) == 2
     dictionaries[1].write_text("b 1\na 1\n")
     for best_alone in (False, True):  # --no-last-checkpoints
         if best_alone:

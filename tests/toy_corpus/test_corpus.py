@@ -10,6 +10,7 @@ from sacrebleu.metrics import BLEU
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.toy_corpus import generation as corpus
 from fairseq_attn_plugin.toy_corpus import word_forms as lex
+from fairseq_attn_plugin.toy_corpus.__main__ import main
 
 SIZES = {"train": 1500, "valid": 100, "test": 200}
 
@@ -24,11 +25,6 @@ def pairs(splits):
     return [pair for split in splits.values() for pair in split]
 
 
-@pytest.fixture(scope="module")
-def lexicon():
-    return lex.Lexicon(random.Random("lexicon 1"))
-
-
 def fan_outs(pair):
     """How many target words each aligned source word has, and the other way round."""
     return Counter(i for i, _ in pair.links), Counter(j for _, j in pair.links)
@@ -37,7 +33,7 @@ def fan_outs(pair):
 def test_the_same_seed_gives_the_same_files(tmp_path, capsys):
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         arguments = ["--out", tmp_path / name, "--seed", seed, "--train", 60, "--valid", 7, "--test", 8]
-        corpus.main([str(argument) for argument in arguments])
+        main([str(argument) for argument in arguments])
     assert "train 60, valid 7, test 8" in capsys.readouterr().out
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert names == sorted(f"{split}.{kind}" for split in corpus.SPLITS for kind in ("vr", "dm", "align"))
@@ -53,12 +49,6 @@ def test_the_corpus_does_not_depend_on_process_or_python_version():
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "d21a0e9b5b3ccd6d"
 
 
-def test_no_sentence_occurs_twice(splits):
-    assert {split: len(found) for split, found in splits.items()} == SIZES
-    sources = [pair.source for split in splits.values() for pair in split]
-    assert len(set(sources)) == len(sources)
-
-
 def test_links_are_within_bounds_and_only_the_words_without_counterpart_have_none(pairs):
     unaligned_source = {*lex.ARTICLES.values(), *lex.PRONOUNS.values()}
     unaligned_target = {lex.OBJECT_MARKER, lex.QUESTION_MARKER}
@@ -72,7 +62,9 @@ def test_links_are_within_bounds_and_only_the_words_without_counterpart_have_non
             assert (index in to_source) == (word not in unaligned_target), (pair, word)
 
 
-def test_ends_with_its_mark_and_keeps_to_the_length(pairs):
+def test_sentences_are_different_end_with_their_mark_and_keep_to_the_length(splits, pairs):
+    assert {split: len(found) for split, found in splits.items()} == SIZES
+    assert len({pair.source for pair in pairs}) == len(pairs)
     for pair in pairs:
         assert pair.source[-1] == pair.target[-1] in (".", "?")
         assert (len(pair.source) - 1, len(pair.target) - 1) in pair.links
@@ -93,9 +85,9 @@ def test_neither_copying_nor_translating_from_left_to_right_gets_far(splits):
     assert bleu.corpus_score(references, [references]).score == pytest.approx(100)
 
 
-def test_the_seed_draws_the_words_and_the_size_does_not(lexicon):
-    other = lex.Lexicon(random.Random("lexicon 2"))
-    assert not {noun.source for noun in lexicon.nouns} & {noun.source for noun in other.nouns[:5]}
+def test_the_seed_draws_the_words_and_the_size_does_not():
+    one, other = (lex.Lexicon(random.Random(f"lexicon {seed}")) for seed in (1, 2))
+    assert not {noun.source for noun in one.nouns} & {noun.source for noun in other.nouns[:5]}
     small, large = corpus.generate(1, {"train": 5}), corpus.generate(1, {"train": 50})
     assert small["train"] == large["train"][:5]
 
@@ -103,19 +95,14 @@ def test_the_seed_draws_the_words_and_the_size_does_not(lexicon):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sizes": {"train": 0}}, r"--train 0: must be at least 1"),
-        ({"sizes": {"train": 5, "test": -3}}, r"--test -3: must be at least 1"),
-        ({"max_words": 2}, r"--max-words 2: the shortest sentence has 3"),
-        ({"sizes": {"train": 100000}, "max_words": 3}, r"--train 100000: too many sentences of at most 3 words"),
+        ("--train 0", "--train 0: must be at least 1"),
+        ("--test -3", "--test -3: must be at least 1"),
+        ("--max-words 2", "--max-words 2: the shortest sentence has 3"),
+        ("--train 100000 --max-words 3", "--train 100000: too many sentences of at most 3 words"),
+        (f"--out {__file__}", "is a file; must be a folder"),
     ],
 )
-def test_impossible_requests_are_refused(options, message):
+def test_impossible_requests_are_refused(options, message, tmp_path):
     with pytest.raises(OptionError, match=message):
-        corpus.generate(1, **options)
-
-
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
-    (tmp_path / "taken").write_text("mine")
-    with pytest.raises(OptionError, match="is a file; must be a folder"):
-        corpus.main(["--out", str(tmp_path / "taken"), "--train", "5"])
-    assert (tmp_path / "taken").read_text() == "mine"
+        main(["--out", str(tmp_path / "new"), *options.split()])
+    assert not (tmp_path / "new").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.normalization import NORMALIZERS, build_normalizer
+from fairseq_attn_plugin.text.reading import NORMALIZERS, build_normalizer
 from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
 
 TOKENIZERS = ("moses", "nltk", "space")  # of fairseq

@@ -16,7 +16,7 @@ from fairseq_attn_plugin.analysis.outputs.significance import LOWER_IS_BETTER, m
 from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.escapes import as_typed
+from fairseq_attn_plugin.text.reading import as_typed
 
 SORTS = ("order", "worst", "best", "difference")
 METRICS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # names of scores, and those of sacrebleu

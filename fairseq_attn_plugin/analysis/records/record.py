@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.text.escapes import as_typed
+from fairseq_attn_plugin.text.reading import as_typed
 from fairseq_attn_plugin.text.subwords import spell, words_of
 from fairseq_attn_plugin.text.unknown_words import UNKNOWN
 

@@ -18,7 +18,7 @@ from fairseq_attn_plugin.analysis.records.files import Records, check_same, open
 from fairseq_attn_plugin.analysis.records.record import Header, Record, shown_units
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.escapes import as_typed
+from fairseq_attn_plugin.text.reading import as_typed
 from fairseq_attn_plugin.text.subwords import spell, words_of
 from fairseq_attn_plugin.text.unknown_words import UNKNOWN
 from fairseq_attn_plugin.writing import PathLike, whole_text

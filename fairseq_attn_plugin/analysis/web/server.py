@@ -29,7 +29,7 @@ from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.records.record import DIGITS
 from fairseq_attn_plugin.analysis.web.explore import finite, side
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.sentences import SEVERAL, has_several_sentences
+from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences
 
 # of a body: JSON may write a character as \ud83d\ude00; the rest is for the other members
 MOST_BYTES = 12 * MOST_CHARACTERS + 4096

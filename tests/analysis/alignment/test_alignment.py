@@ -11,6 +11,7 @@ from fairseq_attn_plugin.analysis.alignment.links import (
     read_gold,
 )
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.subwords import spell, word_of_subword
 
 
 def gold(sure, possible=()):
@@ -46,6 +47,27 @@ def test_files(tmp_path):
     path.write_bytes(b"0-0\n\xff\n")
     with pytest.raises(OptionError, match=r"test\.align: is not UTF-8 after line"):
         read_alignments(path)
+
+
+def test_subwords():
+    tokens = ["a@@", "b@@", "c", "d", "e@@", "f"]
+    assert word_of_subword(tokens) == [0, 0, 0, 1, 2, 2]
+    assert spell(tokens) == ["abc", "d", "ef"]
+    assert word_of_subword([]) == [] == spell([])
+    # a translation may break off within a word
+    assert spell(["a", "b@@"]) == ["a", "b"]
+
+
+def test_error_rate_sums_over_the_corpus():
+    predicted = [{(0, 0), (1, 1), (2, 2), (3, 1)}, [(0, 0), (0, 0)], set()]
+    reference = [
+        gold([(0, 0), (1, 2), (2, 2)], [(1, 1), (1, 3)]),
+        gold([(0, 0)]),
+        gold([(4, 4), (5, 5)]),
+    ]
+    score = alignment_error_rate(predicted, reference)
+    # |A n S| = 3, |A n P| = 4, |A| = 5 (a repeated link counts once), |S| = 6
+    assert score == pytest.approx((1 - 7 / 11, 4 / 5, 3 / 6))
 
 
 def test_error_rate_at_its_ends():
