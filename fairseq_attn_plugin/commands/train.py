@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NoReturn, Optional
 
 from fairseq_attn_plugin import __version__
-from fairseq_attn_plugin.analysis.inference.user_dir import folder_of
+from fairseq_attn_plugin.analysis.inference.model_options import folder_of
 from fairseq_attn_plugin.corpora.downloads import checksum
 from fairseq_attn_plugin.corpora.parallel import Pair
 from fairseq_attn_plugin.corpora.subwords import KINDS
