@@ -1,6 +1,7 @@
 """Text of published corpora: splits of pairs, words, damaged files, subwords."""
 
 import gzip
+import hashlib
 import lzma
 import random
 import re
@@ -65,10 +66,17 @@ def test_pairs_of_equally_many_words_keep_their_split(pairs, capsys):
         assert kept == [(a, b) for a, b in every[split] if len(a.split()) == len(b.split())] != every[split]
 
 
-def test_a_group_of_many_pairs_goes_to_train(pairs):
-    """The sentences of the group are hashed like those of others, but there are too many of them for a test set."""
-    splits = split_pairs(pairs + [(f"Hello number {n}.", "Hola.") for n in range(30)])
-    assert sum(pair[1] == "Hola." for pair in splits["train"]) == 30
+def test_a_group_of_many_pairs_goes_to_train():
+    """The sentences of a group are hashed like those of others, but 30 of 1,200 pairs are too many for a test set."""
+    splits = assign([(f"Hello {n} of {group}.", f"Hola {group}.") for group in range(40) for n in range(30)])
+    assert {split: len(part) for split, part in splits.items()} == {"train": 1200, "valid": 0, "test": 0}
+
+
+def test_the_split_is_that_of_the_first_sentence_of_a_group():
+    """Published splits are those of this hash: another one would move sentences from training to test."""
+    many = [(f"Source {n}!", f"target {n}") for n in range(400)]
+    percent = {pair: int(hashlib.sha1(f"en {normalize(pair[0])}".encode()).hexdigest(), 16) % 100 for pair in many}
+    assert assign(many)["test"] == [pair for pair in many if 5 <= percent[pair] < 10]
 
 
 def test_sentences_are_equal_up_to_case_marks_and_form():

@@ -8,6 +8,7 @@ import pytest
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.corpora.parallel import normalize
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.own_data import pairs as own_pairs
 from fairseq_attn_plugin.own_data.pairs import read_pairs, split
 from fairseq_attn_plugin.own_data.settings import check_model, fitting_size, tokenizer_of
 
@@ -134,6 +135,12 @@ def test_no_sentence_of_test_is_in_train():
         assert all(sides[one][side].isdisjoint(sides[other][side]) for side in (0, 1))
     assert sum(map(len, splits.values())) == 402 and notes == ["train: 2 pairs are left out, which occur before"]
     assert min(map(len, splits.values())) > 5
+
+
+def test_a_large_corpus_holds_out_as_many_pairs_as_a_small_one(monkeypatch):
+    monkeypatch.setattr(own_pairs, "HELD_OUT", 6)
+    parts, _ = split({"train": sentences(600), "valid": None, "test": None})
+    assert 0 < len(parts["valid"]) < 15 and 0 < len(parts["test"]) < 15
 
 
 def test_given_splits_stay_whole():
