@@ -8,7 +8,7 @@ from an installed package (:mod:`fairseq_attn_plugin.attention.registry`).
 from __future__ import annotations
 
 from .base import Attention, AttentionConfig, AttentionOutput, Penalty, index_rows, map_tensors, word_positions
-from .biases import BIASES, Bias, parse_biases, register_bias
+from .biases import BIASES, Bias, BiasConfig, BiasMemory, parse_biases, register_bias
 from .normalizers import NORMALIZERS, Normalizer, over_words, register_normalizer
 from .part_registry import Option, PartConfig, import_all, options_of
 from .registry import (
@@ -23,7 +23,7 @@ from .registry import (
     register_attention,
 )
 from .scored import ScoredAttention
-from .scores import SCORES, Score, register_score
+from .scores import SCORES, Score, ScoreConfig, register_score
 from .statistics import attention_statistics
 
 __all__ = [
@@ -35,11 +35,14 @@ __all__ = [
     "AttentionConfig",
     "AttentionOutput",
     "Bias",
+    "BiasConfig",
+    "BiasMemory",
     "Normalizer",
     "Option",
     "PartConfig",
     "Penalty",
     "Score",
+    "ScoreConfig",
     "ScoredAttention",
     "attention_class",
     "attention_statistics",

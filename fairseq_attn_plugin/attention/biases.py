@@ -24,7 +24,7 @@ from ..ops.devices import exporting
 from ..options import option
 from .base import Penalty, word_positions
 from .normalizers import in_full
-from .part_registry import Part, PartConfig, Parts, need
+from .part_registry import Part, PartConfig, Parts, need_own
 from .scores import projection
 
 __all__ = [
@@ -107,7 +107,7 @@ class Bias(Part):
         return {}
 
 
-BIASES: Parts[Bias] = Parts("attention_bias", "bias")
+BIASES: Parts[Bias] = Parts("attention_bias", "bias", submodules=True)
 register_bias = BIASES.register
 
 
@@ -233,7 +233,7 @@ class PositionBias(Bias):
 
     def __init__(self, query_dim: int, memory_dim: int, config: WidthConfig):
         super().__init__(query_dim, memory_dim, config)
-        need(config.dim >= 1, config, "dim", "at least 1")
+        need_own(config.dim >= 1, config, "dim", "at least 1")
         self.projection = projection(3, config.dim)
         self.vector = nn.Parameter(torch.empty(config.dim).uniform_(-0.1, 0.1))
 
@@ -262,7 +262,7 @@ class MarkovBias(Bias):
 
     def __init__(self, query_dim: int, memory_dim: int, config: WindowConfig):
         super().__init__(query_dim, memory_dim, config)
-        need(config.window >= 0, config, "window", "0 or more positions on either side")
+        need_own(config.window >= 0, config, "window", "0 or more positions on either side")
         self.projection = projection(2 * config.window + 1, 1, bias=False)
 
     def initial_state(self, encodings: Tensor) -> Tensor:
@@ -316,9 +316,9 @@ class FertilityBias(Bias):
 
     def __init__(self, query_dim: int, memory_dim: int, config: FertilityConfig):
         super().__init__(query_dim, memory_dim, config)
-        need(config.window >= 0, config, "window", "0 or more positions on either side")
-        need(config.dim >= 1, config, "dim", "at least 1")
-        need(0 <= config.weight < math.inf, config, "weight", "0 or more")
+        need_own(config.window >= 0, config, "window", "0 or more positions on either side")
+        need_own(config.dim >= 1, config, "dim", "at least 1")
+        need_own(0 <= config.weight < math.inf, config, "weight", "0 or more")
         self.projection = projection(2 * config.window + 1, config.dim)
         self.vector = nn.Parameter(torch.empty(config.dim).uniform_(-0.1, 0.1))
         self.predicted = projection(memory_dim, 2) if config.weight else None

@@ -31,7 +31,7 @@ from ..options import option
 from .base import AttentionConfig, AttentionOutput
 from .biases import BiasMemory, BiasState
 from .normalizers import in_full
-from .part_registry import need
+from .part_registry import need_own
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import projection
@@ -79,8 +79,8 @@ class ConstrainedAttention(ScoredAttention):
     def __init__(self, query_dim: int, memory_dim: int, config: ConstrainedConfig):
         super().__init__(query_dim, memory_dim, config)
         self.recurrent = True
-        need(0 < config.fertility < math.inf, config, "fertility", "above 0")
-        need(0 <= config.exhaustion < math.inf, config, "exhaustion", "0 or more")
+        need_own(0 < config.fertility < math.inf, config, "fertility", "above 0")
+        need_own(0 <= config.exhaustion < math.inf, config, "exhaustion", "0 or more")
         if (config.alignments is None) != (config.source is None):
             given, other = ("alignments", "source") if config.source is None else ("source", "alignments")
             raise OptionError(

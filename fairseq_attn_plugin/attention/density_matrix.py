@@ -47,7 +47,7 @@ from ..ops.pairs.pair_pooling import pooled_basis, pooled_tanh
 from ..options import option
 from .base import AttentionConfig, Penalty
 from .biases import BiasMemory
-from .part_registry import need
+from .part_registry import need_own
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import GeneralScore, projection
@@ -103,8 +103,8 @@ class DensityMatrixAttention(ScoredAttention):
             value = getattr(config, name)
             if value not in known:
                 raise OptionError(f"--adm-{name} {value}: unknown {name}; choose from {', '.join(known)}")
-        need(1 <= config.nodes <= 64, config, "nodes", "between 1 and 64; 12 is exact to float32's rounding")
-        need(config.chunk_size >= 0, config, "chunk_size", "0 (chosen by the cache) or a number of positions")
+        need_own(1 <= config.nodes <= 64, config, "nodes", "between 1 and 64; 12 is exact to float32's rounding")
+        need_own(config.chunk_size >= 0, config, "chunk_size", "0 (chosen by the cache) or a number of positions")
 
     def _matrix(self) -> nn.Linear:
         """W, which `general` shares."""

@@ -21,7 +21,7 @@ from ..options import option
 from .base import AttentionConfig, word_positions
 from .biases import BiasMemory
 from .normalizers import in_full
-from .part_registry import need
+from .part_registry import need_own
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import projection
@@ -54,7 +54,7 @@ class LocalAttention(ScoredAttention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: LocalConfig):
         super().__init__(query_dim, memory_dim, config)
-        need(config.window >= 1, config, "window", "at least 1 position on either side")
+        need_own(config.window >= 1, config, "window", "at least 1 position on either side")
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> LocalMemory:
         words, length = word_positions(encodings, pad_mask)

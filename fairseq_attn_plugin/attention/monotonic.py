@@ -30,7 +30,7 @@ from ..options import option
 from .base import Attention, AttentionConfig, AttentionOutput
 from .biases import BiasMemory, BiasState
 from .normalizers import in_full
-from .part_registry import need
+from .part_registry import need_own
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import build_score
@@ -82,8 +82,8 @@ class MonotonicAttention(ScoredAttention):
     def __init__(self, query_dim: int, memory_dim: int, config: MonotonicConfig):
         super().__init__(query_dim, memory_dim, config)
         self.recurrent, self.normalized = True, not config.lossy
-        need(math.isfinite(config.offset), config, "offset", "a number")
-        need(0 <= config.noise < math.inf, config, "noise", "0 or more")
+        need_own(math.isfinite(config.offset), config, "offset", "a number")
+        need_own(0 <= config.noise < math.inf, config, "noise", "0 or more")
         self.offset = nn.Parameter(torch.tensor(float(config.offset)))
         self.noise = config.noise
 
@@ -150,7 +150,7 @@ class MochaAttention(MonotonicAttention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: MochaConfig):
         super().__init__(query_dim, memory_dim, config)
-        need(config.chunk >= 1, config, "chunk", "at least 1 word")
+        need_own(config.chunk >= 1, config, "chunk", "at least 1 word")
         self.chunk_score = build_score(config.score or self.default_score, query_dim, memory_dim, **config.of_parts)
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> MonotonicMemory:

@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 from ..ops.devices import exporting
 from ..ops.total_variation import total_variation_prox
 from ..options import option
-from .part_registry import Part, PartConfig, Parts, need
+from .part_registry import Part, PartConfig, Parts, need_own
 
 __all__ = [
     "LOG_ZERO",
@@ -75,7 +75,7 @@ class Normalizer(Part):
         return log_of_weights(weights, pad_mask)
 
 
-NORMALIZERS: Parts[Normalizer] = Parts("attention_normalizer", "normaliser")
+NORMALIZERS: Parts[Normalizer] = Parts("attention_normalizer", "normaliser", submodules=True)
 register_normalizer = NORMALIZERS.register
 
 
@@ -212,7 +212,7 @@ class Fusedmax(Sparsemax):
 
     def __init__(self, config: FusedmaxConfig):
         super().__init__(config)
-        need(0 <= config.strength < math.inf, config, "strength", "0 or more")
+        need_own(0 <= config.strength < math.inf, config, "strength", "0 or more")
 
     def forward(self, scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
         x = in_full(scores)

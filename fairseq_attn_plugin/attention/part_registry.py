@@ -1,4 +1,4 @@
-"""What scores, normalisers and biases have in common: a name in a registry, and options of their own.
+"""What mechanisms, scores, normalisers and biases have in common: a name in a registry, and options of their own.
 
 A part declares its options as a mechanism does, by a dataclass ``Config`` with a ``prefix``. They become options of all
 mechanisms that can have the part.
@@ -26,7 +26,7 @@ __all__ = [
     "check_options",
     "explain_unknown",
     "import_all",
-    "need",
+    "need_own",
     "options_of",
 ]
 
@@ -82,24 +82,25 @@ class Parts(Generic[AnyPart]):
     Args:
         option: the option that chooses among them, ``attention_score``
         kind: what they are called in messages
+        submodules: whether a module has them under their names
     """
 
-    def __init__(self, option: str, kind: str):
-        self.option, self.kind = flag(option), kind
+    def __init__(self, option: str, kind: str, submodules: bool = False):
+        self.option, self.kind, self.submodules = flag(option), kind, submodules
         self.found: Dict[str, Type[AnyPart]] = {}
 
     def register(self, name: str) -> Callable[[Type[AnyPart]], Type[AnyPart]]:
         """Class decorator.
 
         Raises:
-            ValueError: the name, or the name of one of its options, is taken; an option without a default, or a flag
-                that is on by default
+            ValueError: the name, or the name of one of its options, is taken; a name that a submodule cannot have; an
+                option without a default, or a flag that is on by default
         """
 
         def decorate(cls: Type[AnyPart]) -> Type[AnyPart]:
             if name in self.found:
                 raise ValueError(f"the {self.kind} {name!r} is registered already, by {self.found[name].__name__}")
-            if not re.fullmatch(r"[A-Za-z][\w-]*", name) or hasattr(nn.Module, name):
+            if self.submodules and (not re.fullmatch(r"[A-Za-z][\w-]*", name) or hasattr(nn.Module, name)):
                 raise ValueError(f"{name!r} is no name for a {self.kind}; letters, digits, _ and - are")
             check_options(f"the {self.kind} {name!r}", cls.Config)
             cls.name = name
@@ -158,7 +159,7 @@ def _options_of(config: Any) -> Dict[str, Option]:
     return result
 
 
-def need(right: bool, config: Any, field: str, what: str) -> None:
+def need_own(right: bool, config: Any, field: str, what: str) -> None:
     """Raises OptionError, ``--PREFIX-FIELD VALUE: must be WHAT``, unless ``right``."""
     if not right:
         (name,) = (full for full, own in options_of(type(config)).items() if own.field.name == field)

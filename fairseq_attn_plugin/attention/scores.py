@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ..errors import OptionError
 from ..ops.deferred import Linear, matmul_transposed
 from ..options import option
-from .part_registry import Part, PartConfig, Parts, need
+from .part_registry import Part, PartConfig, Parts, need_own
 
 __all__ = [
     "SCORES",
@@ -75,7 +75,7 @@ class Score(Part):
         return x if self.gain is None else self.gain * x
 
 
-SCORES: Parts[Score] = Parts("attention_score", "score")
+SCORES: Parts[Score] = Parts("attention_score", "score", submodules=True)
 register_score = SCORES.register
 
 
@@ -168,7 +168,7 @@ class AdditiveScore(Score):
 
     def __init__(self, query_dim: int, memory_dim: int, config: AdditiveConfig):
         super().__init__(query_dim, memory_dim, config)
-        need(config.hidden_dim is None or config.hidden_dim >= 1, config, "hidden_dim", "at least 1")
+        need_own(config.hidden_dim is None or config.hidden_dim >= 1, config, "hidden_dim", "at least 1")
         hidden_dim = config.hidden_dim or query_dim
         self.query_projection = projection(query_dim, hidden_dim, bias=False)
         self.memory_projection = projection(memory_dim, hidden_dim, bias=not config.no_bias)

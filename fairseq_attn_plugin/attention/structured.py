@@ -25,7 +25,7 @@ from ..ops.chain_crf import chain_log_odds
 from ..options import option
 from .base import AttentionConfig, Penalty
 from .normalizers import in_full
-from .part_registry import need
+from .part_registry import need_own
 from .registry import register_attention
 from .scored import position_mask
 from .soft import SoftAttention, SoftMemory
@@ -56,8 +56,8 @@ class StructuredAttention(SoftAttention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: StructuredConfig):
         super().__init__(query_dim, memory_dim, config)
-        need(0 < config.scale < math.inf, config, "scale", "above 0")
-        need(0 <= config.l2 < math.inf, config, "l2", "0 or more")
+        need_own(0 < config.scale < math.inf, config, "scale", "above 0")
+        need_own(0 <= config.l2 < math.inf, config, "l2", "0 or more")
         drawn = torch.empty(2, 2).uniform_(-0.1, 0.1)  # in any case, so that the rest is drawn as without the option
         self.transitions = nn.Parameter(torch.zeros_like(drawn) if config.zero_init else drawn)
         self.normalized = config.scale == 1.0 and not config.max_normalize

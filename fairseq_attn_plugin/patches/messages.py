@@ -48,6 +48,7 @@ def explained(*explanations: Explanation) -> MakeWrapper:
                         line = None
                     if line is not None:
                         annotate(error, line)
+                        break
                 raise
 
         return wrapper

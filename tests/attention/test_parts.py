@@ -116,9 +116,17 @@ def test_the_fertility_penalty_is_of_real_steps_and_words(steps, words):
     assert penalty.weight == 0.3
 
 
+def test_an_additive_score_has_a_bias_or_none():
+    plain, without = (
+        dict(build_attention("soft", 6, 4, score="additive", score_no_bias=no_bias).named_parameters())
+        for no_bias in (False, True)
+    )
+    assert plain.keys() - without.keys() == {"score.memory_projection.bias"} and len(without) == 3
+
+
 # --- the registries
 
-# Parameters of all biases, one module with these names, before each had a file of its own.
+# Parameters of all biases, one module with these names, before each bias was a module of its own.
 EARLIER = {
     "position_vector": (3,),
     "fertility_vector": (3,),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq import tasks
+from fairseq.dataclass import utils
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.tasks.translation import TranslationConfig
 from in_process import run_tool
@@ -91,6 +92,11 @@ def test_what_means_no_limit_or_is_large_beyond_floats() -> None:
     with pytest.raises(OptionError, match="^--clip-norm nan"):
         check_numbers({"optimization": {"clip_norm": float("nan")}})
     check_numbers({"optimizer": {"adam_betas": " (0.9, 0.98)"}})
+
+
+def test_a_list_of_numbers_without_a_limit_is_named_by_argparse() -> None:
+    with pytest.raises(ValueError, match="infinity"):  # of which argparse makes a line with the option
+        utils.eval_str_list("1e400", int)
 
 
 def test_what_refers_to_something_that_is_not_there_yet_is_left_alone(tiny_data: Path) -> None:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ...errors import OptionError
 from ...options import option
-from ..part_registry import need
+from ..part_registry import need_own
 from ..registry import register_attention
 from .election_files import read_json
 from .gaussian import GaussianAttention, GaussianConfig
@@ -59,7 +59,7 @@ class ElectionAttention(GaussianAttention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: ElectionConfig):
         super().__init__(query_dim, memory_dim, config)
-        need(0 <= config.share < math.inf, config, "share", "0 or more")
+        need_own(0 <= config.share < math.inf, config, "share", "0 or more")
         if config.share > 0:
             self.normalized = False
         self._unread |= config.table is not None

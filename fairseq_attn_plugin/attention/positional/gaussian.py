@@ -30,7 +30,7 @@ from ...errors import OptionError
 from ...ops.deferred import matmul, share
 from ...options import option, or_default
 from ..base import Attention, AttentionConfig, AttentionOutput
-from ..part_registry import need
+from ..part_registry import need_own
 from ..registry import register_attention
 from .election_files import MOST_WORDS, read_recommendation
 from .gaussian_weights import Curve, Places, places_of, steps_of, weights_at
@@ -93,10 +93,10 @@ class GaussianAttention(Attention):
         super().__init__(query_dim, memory_dim, config)
         self._unread = config.election is not None
         sigma, mean, ratio = or_default(config.sigma, 1.0), or_default(config.mean, 0.0), or_default(config.ratio, 1.0)
-        need(0 < sigma < math.inf, config, "sigma", "above 0")
+        need_own(0 < sigma < math.inf, config, "sigma", "above 0")
         most = f"above 0 and at most {MOST_WORDS} target words a source word"
-        need(0 < ratio <= MOST_WORDS, config, "ratio", most)
-        need(math.isfinite(mean), config, "mean", "a number of source positions")
+        need_own(0 < ratio <= MOST_WORDS, config, "ratio", most)
+        need_own(math.isfinite(mean), config, "mean", "a number of source positions")
         rule = Rule.parse(str(or_default(config.rule, "log2")))
         self.register_buffer("rule", torch.tensor(rule.code))
         self._known: Dict[str, Any] = {}  # by name: which tensor it was, and its number

@@ -38,8 +38,10 @@ from .objective import (
     Terms,
     entropy,
     having,
+    kl_divergence,
     objective_options,
     register_objective,
+    sample,
 )
 
 __all__ = [
@@ -52,8 +54,10 @@ __all__ = [
     "entropy",
     "evaluate",
     "having",
+    "kl_divergence",
     "objective_options",
     "register_objective",
+    "sample",
 ]
 
 import_all(__name__, __path__)

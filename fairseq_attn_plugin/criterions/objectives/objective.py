@@ -198,7 +198,7 @@ OBJECTIVES: Dict[str, RegisteredObjective] = {}
 
 
 def register_objective(
-    name: str, config: Type[PartConfig] = PartConfig, validation: str = "own", **declared: Any
+    name: str, *, config: Type[PartConfig] = PartConfig, validation: str = "own", **declared: Any
 ) -> Callable[[Objective], Objective]:
     """Decorator that makes an objective available as ``--objective NAME`` of ``--criterion latent_alignment``.
 

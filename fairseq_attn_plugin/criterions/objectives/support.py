@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ...attention import PartConfig
-from ...attention.part_registry import need
+from ...attention.part_registry import need_own
 from ...modules.latent.latent_alignments import top_positions
 from ...ops.likelihoods.alignment_blocks import Alignments
 from ...ops.likelihoods.mixture_nll import expected_nll, mixture_nll
@@ -125,7 +125,7 @@ class TopKConfig(PartConfig):
     )
 
     def __post_init__(self) -> None:
-        need(self.positions >= 1, self, "positions", "at least 1")
+        need_own(self.positions >= 1, self, "positions", "at least 1")
 
 
 @register_objective("topk-marginal", config=TopKConfig)
