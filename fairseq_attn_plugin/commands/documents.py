@@ -32,7 +32,9 @@ def shares_of(texts: Sequence[str], rest: str) -> Dict[str, float]:
     for text in texts:
         parts = re.fullmatch(r"([^/=]+)=(0?\.\d*[1-9]\d*)", text)
         if parts is None:
-            raise OptionError(f"--split {text}: must be NAME=SHARE, a share between 0 and 1, as in valid=0.1")
+            raise OptionError(
+                f"--split {text}: must be NAME=SHARE, a name without / and a share between 0 and 1, as in valid=0.1"
+            )
         if parts[1] in (rest, *shares):
             raise OptionError(f"--split {text}: must name a split that differs from {rest} and the other splits")
         shares[parts[1]] = float(parts[2])

@@ -30,6 +30,7 @@ from fairseq_attn_plugin.corpora.subwords import KINDS, segment
 from fairseq_attn_plugin.corpora.tools import locked, run_quietly, stamp_of, whole_folder
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least, flag
+from fairseq_attn_plugin.writing import make_folder
 
 __all__ = ["configure", "run"]
 
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
     out = Path(os.path.abspath(args.out))
     if _is_done(args, out, chosen):
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder("--out", out.parent)
     with locked(out.parent / f"{out.name}.lock"):  # trainings with other seeds may begin at the same time
         if not _is_done(args, out, chosen):
             _prepare(args, corpus, out, chosen)

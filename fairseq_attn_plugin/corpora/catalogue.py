@@ -21,6 +21,7 @@ from .parallel import SPLITS, Treatment, read_sides, tokenize, write_sides
 
 __all__ = ["CORPORA", "READERS", "Corpus", "Job", "language_of"]
 
+HELD_OUT = ("valid", "test")
 TREATMENTS = {
     "none": Treatment(),
     "moses": Treatment(words=tokenize, raw=True),
@@ -79,7 +80,7 @@ class Job(NamedTuple):
             has_tokens = treatment.words is not None and all(find(self.folder, name) for name in tokens)
             sides = read_sides(self.folder, tokens if has_tokens else plain, self.corpus.expected)
             raw: Optional[List[List[str]]] = sides
-            if has_tokens:  # a folder with tokenised files alone has no original text
+            if has_tokens and split in HELD_OUT:  # a folder with tokenised files alone has no original text
                 raw = read_sides(self.folder, plain) if all(find(self.folder, name) for name in plain) else None
                 if raw is not None and len(raw[0]) != len(sides[0]):
                     raise OptionError(f"{plain[0]} and {tokens[0]} differ in length")
@@ -91,8 +92,13 @@ class Job(NamedTuple):
         """Writes ``text/SPLIT.LANGUAGE``, and ``text/SPLIT.raw.LANGUAGE`` with the original text of valid and test.
 
         Pairs with an empty side are dropped in training.
+
+        Raises:
+            OptionError: the split is empty
         """
-        if split in ("valid", "test"):
+        if not sides or not sides[0]:
+            raise OptionError(f"{self.folder}: the {split} split is empty")
+        if split in HELD_OUT:
             if treatment.raw and raw is not None:
                 write_sides(self.text / f"{split}.raw", self.languages, raw)
         else:

@@ -1,4 +1,4 @@
-"""Files of corpora: plain, ``.gz`` or ``.xz``, members of archives, and the SGML of the WMT test sets.
+"""Files of corpora: plain or compressed, members of archives, and the SGML of the WMT test sets.
 
 A damaged file raises ``OptionError``. A written file appears under its name only when it is complete.
 """

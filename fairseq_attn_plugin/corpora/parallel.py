@@ -202,6 +202,8 @@ def read_table(folder: Path, file: str) -> List[Pair]:
         if len(columns) < 2 or not all(columns[:2]):
             raise OptionError(f"{path}, line {number}: expected English TAB foreign, got {columns!r}")
         pairs[(columns[0], columns[1])] = None
+    if not pairs:
+        raise OptionError(f"{path} is empty")
     return list(pairs)
 
 
@@ -222,7 +224,7 @@ def split_pairs(pairs: Sequence[Pair], equal_words: bool = False) -> Dict[str, L
         print(f"note: {kept} of {len(pairs)} pairs have equally many words on both sides", flush=True)
     for split, part in splits.items():
         if not part:
-            raise OptionError(f"{len(pairs)} pairs are too few, the {split} split is empty")
+            raise OptionError(f"{sum(map(len, splits.values()))} pairs are too few, the {split} split is empty")
     print("note: " + ", ".join(f"{split} {len(part)}" for split, part in splits.items()), flush=True)
     return splits
 

@@ -17,7 +17,7 @@ import portalocker
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import write_json
 
-__all__ = ["PACKAGE", "environment", "locked", "read_json", "run_quietly", "stamp_of", "whole_folder"]
+__all__ = ["PACKAGE", "environment", "keep", "locked", "read_json", "run_quietly", "stamp_of", "whole_folder"]
 
 STAMP = "prepared.json"
 
@@ -79,7 +79,7 @@ def run_quietly(
             raise
     if process.returncode != 0:
         sys.stderr.write("".join(log.read_text(encoding="utf-8").splitlines(keepends=True)[-5:]))
-        raise OptionError(f"{words[0]} failed, see {log}; the same command continues")
+        raise OptionError(f"{words[0]} failed, see {log}; the same command does what is left")
 
 
 @contextlib.contextmanager
@@ -92,6 +92,10 @@ def locked(path: Path, wait: bool = True) -> Iterator[int]:
         OptionError: another process has the lock (without ``wait``), or the file system has no locks
     """
     flags = portalocker.LockFlags.EXCLUSIVE | (0 if wait else portalocker.LockFlags.NON_BLOCKING)
+    try:
+        path.touch()
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror}; choose another folder") from None
     with open(path, "a", encoding="utf-8") as stream:
         try:
             portalocker.lock(stream, flags)
@@ -106,7 +110,7 @@ def read_json(path: Path) -> Dict[str, Any]:
     """The object in a file; empty without one."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+    except (OSError, TypeError, ValueError):
         return {}
 
 

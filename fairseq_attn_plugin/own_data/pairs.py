@@ -1,4 +1,4 @@
-"""A user's sentence pairs: a table with tabs or ``.csv``, or two aligned files, plain or ``.gz``; and their splits."""
+"""A user's sentence pairs: a table with tabs or ``.csv``, or two aligned files, plain or compressed; their splits."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _table(
 
 def _rows(path: Path, lines: Sequence[str]) -> Iterator[Tuple[int, List[str]]]:
     """The rows of a table with their line numbers. Quotation marks enclose fields in ``.csv`` alone."""
-    if path.name.removesuffix(".gz").lower().endswith(".csv"):
+    if path.name.removesuffix(".gz").removesuffix(".xz").lower().endswith(".csv"):
         before = 0
         separator = max(";,\t", key=lambda one: _evenness(lines[:1000], one))
         reader = csv.reader((line + "\n" for line in lines), delimiter=separator, strict=True)

@@ -178,7 +178,8 @@ def split_documents(
         OptionError: the shares leave nothing for ``rest``, or a split is empty
     """
     if any(share <= 0 for share in shares.values()) or sum(shares.values()) >= 1:
-        raise OptionError(f"shares {shares}: must be above 0 and sum to less than 1, to leave documents for {rest}")
+        given = " ".join(f"{name}={share:g}" for name, share in shares.items())
+        raise OptionError(f"--split {given}: must be above 0 and sum to less than 1, to leave documents for {rest}")
     every = list(documents)
     by_label: Dict[Optional[str], List[int]] = {}
     for number, document in enumerate(every):

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Sequence
 
-from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.errors import OptionError, install_hook
 
 from .generation import SOURCE, SPLITS, TARGET, generate, write
 
@@ -31,4 +31,5 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    install_hook()
     main()

@@ -100,7 +100,7 @@ def test_a_failing_tool_shows_the_end_of_its_log(prepare, corpus_folder, tmp_pat
     monkeypatch.setattr(tools, "environment", lambda: {**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"})
     multi30k(corpus_folder)
     done = prepare("multi30k", check=False, data=corpus_folder, subword_size=60)
-    assert done.error == f"subword-nmt failed, see {tmp_path / 'subwords.log'}; the same command continues"
+    assert done.error == f"subword-nmt failed, see {tmp_path / 'subwords.log'}; the same command does what is left"
     assert done.stderr.endswith("a line\nthe reason\n") and not done.out.exists()
 
 
@@ -155,6 +155,8 @@ def test_a_folder_of_something_else_is_refused(prepare, corpus_folder, tmp_path)
         assert said in prepare("tatoeba", check=False, **options).error
     for again in ({}, {"data": f"{other}/../data"}):
         assert "prepared before" in prepare("tatoeba", **again).stdout
+    unwritable = prepare("tatoeba", check=False, data=corpus_folder, out="/proc/none").error
+    assert unwritable.startswith("/proc/none.lock: cannot be written")
     (other / "file").write_text("")
     line = prepare("tatoeba", check=False, data=corpus_folder, out=other).error
     assert line == f"--out: {other} exists, and fairseq-attn has not prepared it; name another folder"

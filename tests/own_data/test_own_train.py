@@ -48,7 +48,7 @@ def train(pairs, *options):
 
 
 def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
-    with pytest.raises(OptionError, match="fairseq-train failed, see .*; the same command continues"):
+    with pytest.raises(OptionError, match="fairseq-train failed, see .*; the same command does what is left"):
         train(pairs, "--max-epoch", "1", "--", "--restore-file", "/no/such/file.pt")
     with pytest.raises(OptionError, match="its training has not ended; run the same fairseq-attn train again"):
         cli.main(["translate", str(pairs.parent / "model"), "Ama."])
