@@ -47,7 +47,11 @@ OTHERS: Dict[type, str] = {
 
 
 def generator_class(models: List[Any], options: DecodingOptions, print_alignment: Any) -> Optional[Type[Any]]:
-    """The generator for an ensemble, or None: fairseq's."""
+    """The generator for an ensemble, or None: fairseq's.
+
+    Raises:
+        OptionError: alignments of models without attention, or options that fairseq's search does not have
+    """
     if (
         options.decoding_engine == "stock"
         or not models
@@ -57,6 +61,8 @@ def generator_class(models: List[Any], options: DecodingOptions, print_alignment
             "--decoding-engine stock, or a model of another package, is decoded by fairseq's own search"
         )
         return None
+    if print_alignment and all(model.decoder.attention is None for model in models):
+        raise OptionError(f"--print-alignment {print_alignment}: the model has no attention; leave it out")
     return AligningGenerator if print_alignment else Generator
 
 

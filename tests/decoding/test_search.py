@@ -13,7 +13,8 @@ from model_systems import make, systems
 from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.decoding import generator as decoding_generator
-from fairseq_attn_plugin.decoding.generator import AligningGenerator, Generator
+from fairseq_attn_plugin.decoding.generator import AligningGenerator, Generator, generator_class
+from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.decoding.search import Search, best_continuations
 from fairseq_attn_plugin.decoding.stepper import Ensemble
 from fairseq_attn_plugin.errors import OptionError
@@ -30,6 +31,13 @@ def sharpened(model):
     if hasattr(model.decoder, "fc_out"):
         model.decoder.fc_out.bias.data.zero_()[EOS] = 1 if model.decoder.is_linear else 8
     return model
+
+
+def test_alignments_need_attention():
+    models = [build("lstm_soft", decoder_attention="False")]
+    with pytest.raises(OptionError, match="^--print-alignment hard: the model has no attention"):
+        generator_class(models, DecodingOptions(), "hard")
+    assert generator_class([*models, build("lstm_soft")], DecodingOptions(), "hard") is AligningGenerator
 
 
 def final(*models):
