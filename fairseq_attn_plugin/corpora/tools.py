@@ -37,7 +37,7 @@ def environment() -> Dict[str, str]:
 
 def keep(lines: Iterable[str], log: Path) -> None:
     """Writes lines as they come to a log."""
-    with open(log, "w", encoding="utf-8") as stream:
+    with open(log, "w", buffering=1, encoding="utf-8") as stream:  # line by line: somebody may follow it
         stream.writelines(lines)
 
 
