@@ -220,11 +220,12 @@ def split_pairs(pairs: Sequence[Pair], equal_words: bool = False) -> Dict[str, L
     if equal_words:
         for split, part in splits.items():
             splits[split] = [pair for pair in part if len(pair[0].split()) == len(pair[1].split())]
-        kept = sum(map(len, splits.values()))
+    kept = sum(map(len, splits.values()))
+    if equal_words:
         print(f"note: {kept} of {len(pairs)} pairs have equally many words on both sides", flush=True)
     for split, part in splits.items():
         if not part:
-            raise OptionError(f"{sum(map(len, splits.values()))} pairs are too few, the {split} split is empty")
+            raise OptionError(f"{kept} pairs are too few, the {split} split is empty")
     print("note: " + ", ".join(f"{split} {len(part)}" for split, part in splits.items()), flush=True)
     return splits
 

@@ -24,6 +24,7 @@ from ..ops.likelihoods.vocabulary_loss import Targets
 from ..options import file_options, option, parse_boolean
 from .architectures import PAPER_SIZES, SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
+from .checks import check_softmax
 from .configuration import AttnLSTMConfig
 
 __all__ = [
@@ -173,11 +174,7 @@ class AgreementLSTMModel(AttnLSTMModel):
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
         super().check(cfg, task)
-        if cfg.adaptive_softmax_cutoff is not None:
-            raise OptionError(
-                f"--adaptive-softmax-cutoff {cfg.adaptive_softmax_cutoff}: agreement models have an ordinary softmax "
-                "only; leave it out"
-            )
+        check_softmax(cfg, "agreement models")
         if not parse_boolean("--decoder-attention", cfg.decoder_attention):
             raise OptionError("--decoder-attention False: it is their attentions that the two directions agree in")
         for name in file_options(AgreementLSTMConfig):

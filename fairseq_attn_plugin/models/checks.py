@@ -7,7 +7,7 @@ from ..errors import OptionError
 from ..modules.rnn import KINDS
 from ..options import flag, need, or_default, parse_boolean, parse_integers
 
-__all__ = ["MOST_LAYERS", "check_distribution", "check_options", "check_size", "rnn_of"]
+__all__ = ["MOST_LAYERS", "check_distribution", "check_options", "check_size", "check_softmax", "rnn_of"]
 
 INPUT_FEEDING = ("output", "context", "none")
 OUTPUT_LAYERS = ("tanh", "linear")
@@ -19,6 +19,13 @@ def check_size(config: Any, name: str, most: int = MOST_UNITS) -> None:
     size = config[name]
     need(size is None or size >= 1, config, name, "at least 1")
     need(size is None or size <= most, config, name, f"at most {most}")
+
+
+def check_softmax(config: Any, models: str) -> None:
+    """Raises OptionError for an adaptive softmax, which ``models`` do not have."""
+    cutoff = config.adaptive_softmax_cutoff
+    if cutoff is not None:
+        raise OptionError(f"--adaptive-softmax-cutoff {cutoff}: {models} have an ordinary softmax only; leave it out")
 
 
 def rnn_of(config: Any, side: str) -> str:

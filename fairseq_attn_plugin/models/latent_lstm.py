@@ -23,7 +23,7 @@ from ..ops.precision import precision_of, products_in
 from ..options import flag, option, or_default, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
-from .checks import MOST_LAYERS, check_distribution, check_size, rnn_of
+from .checks import MOST_LAYERS, check_distribution, check_size, check_softmax, rnn_of
 from .configuration import AttnLSTMConfig
 
 __all__ = ["AlignmentPosterior", "LatentLSTMConfig", "LatentLSTMModel"]
@@ -78,11 +78,7 @@ def _check_options(cfg: Any, task: Any) -> None:
             "--input-feeding output: in a latent alignment model the attentional output depends on the alignment; "
             "choose context or none"
         )
-    if cfg.adaptive_softmax_cutoff is not None:
-        raise OptionError(
-            f"--adaptive-softmax-cutoff {cfg.adaptive_softmax_cutoff}: latent alignment models have an ordinary "
-            "softmax only; leave it out"
-        )
+    check_softmax(cfg, "latent alignment models")
     if not parse_boolean("--decoder-attention", cfg.decoder_attention):
         raise OptionError("--decoder-attention False: a latent alignment model's prior is its attention")
     for name in ("copy_attention", "lexicon"):
