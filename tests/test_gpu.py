@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import attention_cases as contract
 import latent_models as latent_model
-import model_systems as models
+import models_for_tests as models
 import pytest
 import test_cuda_graphs as graphs
 import test_han as han

@@ -4,7 +4,7 @@ import json
 from statistics import mean
 
 import latent_models
-import model_systems as models
+import models_for_tests as models
 import pytest
 import rent
 import torch

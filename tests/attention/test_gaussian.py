@@ -11,8 +11,17 @@ import torch
 from fairseq import models
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from model_systems import LENGTHS, assert_steps_equal_the_whole, targets
-from models_for_tests import SIZES, build, dictionary, fake_task, pad_batch, save_checkpoint
+from models_for_tests import (
+    LENGTHS,
+    SIZES,
+    assert_steps_equal_the_whole,
+    build,
+    dictionary,
+    fake_task,
+    pad_batch,
+    save_checkpoint,
+    targets,
+)
 from omegaconf import OmegaConf
 from training import SIZES as TRAINED
 from training import generate, train

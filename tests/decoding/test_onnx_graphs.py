@@ -4,8 +4,7 @@ import pytest
 import torch
 from attention_cases import CASES, batch_of, described, draw_queries, precompute, subject_of
 from latent_models import make as make_latent
-from model_systems import BIASED, LATENT, LINEAR, make
-from models_for_tests import build
+from models_for_tests import BIASED, LATENT, LINEAR, build, make
 
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.decoding.export.exported_folder import flaw_of

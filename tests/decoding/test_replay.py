@@ -3,8 +3,7 @@ ones."""
 
 import pytest
 import torch
-from model_systems import make, systems
-from models_for_tests import build
+from models_for_tests import build, make, systems
 from test_search import LENGTHS, assert_same, generator, sample, sharpened
 
 from fairseq_attn_plugin.decoding import generator as decoding_generator

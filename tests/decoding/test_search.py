@@ -9,8 +9,7 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
-from model_systems import make, systems
-from models_for_tests import build, fake_task, pad_batch
+from models_for_tests import build, fake_task, make, pad_batch, systems
 
 from fairseq_attn_plugin.decoding import generator as decoding_generator
 from fairseq_attn_plugin.decoding.generator import AligningGenerator, Generator, generator_class

@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-from model_systems import LENGTHS, assert_steps_equal_the_whole, targets
-from models_for_tests import build, fake_task, pad_batch
+from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, fake_task, pad_batch, targets
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.decoding.export.onnx_check import compare

@@ -3,8 +3,7 @@
 import pytest
 import torch
 from latent_models import PAD, criterion, sample
-from model_systems import LENGTHS, assert_steps_equal_the_whole
-from models_for_tests import build, fake_task, pad_batch
+from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, fake_task, pad_batch
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops.likelihoods.first_order import forward_algorithm

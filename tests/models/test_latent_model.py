@@ -5,8 +5,7 @@ import logging
 import pytest
 import torch
 from latent_models import PAD, SOURCES, TARGETS, criterion, make, sample
-from model_systems import assert_steps_equal_the_whole
-from models_for_tests import build, data_parallel, dictionary, fake_task, needs_autocast
+from models_for_tests import assert_steps_equal_the_whole, build, data_parallel, dictionary, fake_task, needs_autocast
 
 from fairseq_attn_plugin.criterions.objectives import (
     OBJECTIVES,

@@ -7,9 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from latent_models import criterion, sample
-from model_systems import LENGTHS, make, systems, targets
+from models_for_tests import LENGTHS, make, needs_autocast, pad_batch, systems, targets
 from models_for_tests import build as build_translator
-from models_for_tests import needs_autocast, pad_batch
 from test_han import DOCUMENTS, batch
 from test_han import build as build_classifier
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -5,8 +5,19 @@ import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from model_systems import BIASED, LENGTHS, assert_steps_equal_the_whole, make, systems, targets
-from models_for_tests import build, dictionary, fake_task, needs_autocast, pad_batch
+from models_for_tests import (
+    BIASED,
+    LENGTHS,
+    assert_steps_equal_the_whole,
+    build,
+    dictionary,
+    fake_task,
+    make,
+    needs_autocast,
+    pad_batch,
+    systems,
+    targets,
+)
 
 from fairseq_attn_plugin.attention import BIASES, Attention, AttentionConfig, names, register_attention, register_score
 from fairseq_attn_plugin.attention.soft import SoftAttention

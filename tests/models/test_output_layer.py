@@ -5,8 +5,7 @@ import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from latent_models import PAD, sample
 from latent_models import make as make_latent
-from model_systems import LENGTHS, make, targets
-from models_for_tests import build, dictionary, fake_task, pad_batch, save_checkpoint
+from models_for_tests import LENGTHS, build, dictionary, fake_task, make, pad_batch, save_checkpoint, targets
 
 from fairseq_attn_plugin.errors import OptionError
 

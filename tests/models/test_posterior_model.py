@@ -1,11 +1,9 @@
 """Posterior attention: against the formula, in training, in a search, and what it refuses."""
 
-import oracles_posterior
 import pytest
 import torch
 from latent_models import PAD, SOURCES, TARGETS, criterion, sample
-from model_systems import assert_steps_equal_the_whole
-from models_for_tests import build
+from models_for_tests import assert_steps_equal_the_whole, build
 
 from fairseq_attn_plugin.attention import registry
 from fairseq_attn_plugin.attention.soft import SoftAttention
@@ -14,6 +12,8 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.decoder_state import DecoderState
 from fairseq_attn_plugin.modules.latent import latent_decoder
 from fairseq_attn_plugin.ops.likelihoods import alignment_blocks, separable
+
+import oracles
 
 CASES = [
     {},
@@ -51,7 +51,7 @@ def test_equals_the_formula_forward_and_backward(options, side):
         tokens, real = tokens[tokens.ne(PAD)], tokens.ne(PAD)
         assert len(tokens) >= source
         previous = net_input["prev_output_tokens"][row, :target]
-        words, priors, _ = oracles_posterior.posterior_attention(model, tokens, previous, options.get("posterior_topk"))
+        words, priors, _ = oracles.posterior_attention(model, tokens, previous, options.get("posterior_topk"))
         torch.testing.assert_close(log_probs[row, :target], words, rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(extra["attn"][0][row, :target][:, real], priors, rtol=1e-9, atol=1e-10)
         size = words.size(-1)

@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-from model_systems import LENGTHS, make, targets
-from models_for_tests import build, pad_batch
+from models_for_tests import LENGTHS, build, make, pad_batch, targets
 from test_han import DOCUMENTS, batch
 from test_han import build as build_classifier
 

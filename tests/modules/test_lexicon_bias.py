@@ -5,8 +5,7 @@ import re
 import pytest
 import torch
 from in_process import run_tool
-from model_systems import LENGTHS, assert_steps_equal_the_whole, targets
-from models_for_tests import build, dictionary, fake_task, pad_batch
+from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, dictionary, fake_task, pad_batch, targets
 
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.errors import OptionError

@@ -1,6 +1,5 @@
 """The projection on the simplex under upper bounds: against enumeration, and at the edges of what is possible."""
 
-import oracles_projections
 import pytest
 import torch
 
@@ -22,7 +21,7 @@ def test_equals_enumeration_forward_and_backward(size, scale):
         bounds[:, -1] = 1.0
         bounds[2:4, 0] = 0.0 if size > 1 else 1.0
     p = constrained_sparsemax(z, bounds)
-    expected = torch.stack([oracles_projections.constrained_sparsemax(*row) for row in zip(z, bounds)])
+    expected = torch.stack([oracles.constrained_sparsemax(*row) for row in zip(z, bounds)])
     torch.testing.assert_close(p, expected, rtol=1e-10, atol=1e-12)
     assert torch.allclose(p.sum(-1), torch.ones(8, dtype=torch.float64)) and (p <= bounds + 1e-12).all()
     smooth = (bounds > 0).all(-1)  # p has a kink where a bound is zero

@@ -1,10 +1,11 @@
 """Where a monotonic reader stops: against its definition, at the edges of probabilities, and over long sources."""
 
-import oracles_monotonic
 import pytest
 import torch
 
 from fairseq_attn_plugin.ops.monotonic import chunk_weights, monotonic_step
+
+import oracles
 
 
 def drawn(*shape, seed=0):
@@ -16,7 +17,7 @@ def test_equals_the_sum_over_all_ways(size):
     stop, last = drawn(4, size), drawn(4, size, seed=1).softmax(-1)
     stop[0, size // 2], stop[1, size // 2] = 0.0, 1.0
     found = monotonic_step(stop, 1 - stop, last)
-    expected = torch.stack([oracles_monotonic.expected_stops(*row) for row in zip(stop, last)])
+    expected = torch.stack([oracles.expected_stops(*row) for row in zip(stop, last)])
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
 
 
@@ -42,7 +43,7 @@ def test_a_thousand_words_and_saturated_probabilities_stay_exact():
 def test_chunks_equal_the_definition(size):
     stops, energies = drawn(4, 9), 3 * drawn(4, 9, seed=1)
     found = chunk_weights(stops, energies, size)
-    expected = torch.stack([oracles_monotonic.chunk(*row, size) for row in zip(stops, energies)])
+    expected = torch.stack([oracles.chunk(*row, size) for row in zip(stops, energies)])
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
     assert torch.autograd.gradcheck(
         lambda a, u: chunk_weights(a, u, size), (stops.requires_grad_(), energies.requires_grad_())

@@ -1,10 +1,11 @@
 """The prox of total variation: against enumeration and the conditions of its dual, forward and backward."""
 
-import oracles_projections as oracles
 import pytest
 import torch
 
 from fairseq_attn_plugin.ops.total_variation import total_variation_prox
+
+import oracles as oracles
 
 
 def prox(x, strength, real=None):

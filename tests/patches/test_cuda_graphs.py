@@ -11,8 +11,7 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from in_process import run_tool
-from model_systems import make
-from models_for_tests import fake_task
+from models_for_tests import fake_task, make
 from training import SIZES
 
 from fairseq_attn_plugin.patches import cuda_graphs

@@ -1,7 +1,6 @@
 """Average lagging: against its definition, at its ends, and as a command over records."""
 
 import numpy as np
-import oracles_monotonic
 import pytest
 from records_for_tests import record, write_records
 
@@ -9,13 +8,15 @@ from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.alignment.lagging import average_lagging, average_proportion, source_words_read
 from fairseq_attn_plugin.errors import OptionError
 
+import oracles
+
 
 def test_equals_the_definition():
     draw = np.random.default_rng(1)
     for _ in range(50):
         source, target = draw.integers(1, 9, 2)
         reads = np.maximum.accumulate(draw.integers(0, source + 1, target)).tolist()
-        expected = oracles_monotonic.average_lagging(reads, source)
+        expected = oracles.average_lagging(reads, source)
         assert average_lagging(reads, source) == pytest.approx(expected, abs=1e-12)
 
 

@@ -4,7 +4,6 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from figures_for_tests import kept_figures
 
 from fairseq_attn_plugin.analysis.drawing import canvas
 from fairseq_attn_plugin.analysis.drawing.canvas import SERIES_COLOURS, save
@@ -17,6 +16,20 @@ SOURCE = ["le", "mižage", "þurk", "."]
 TARGET = ["falesta", "hemar", "."]
 WEIGHTS = np.array([[0.1, 0.7, 0.1, 0.1], [0.0, 0.2, 0.75, 0.05], [0.0, 0.0, 0.1, 0.9]])
 GOLD_COLOUR = SERIES_COLOURS[1].lower()
+
+
+def kept_figures(monkeypatch):
+    """The figures that are drawn from now on; nothing is written."""
+    from matplotlib.figure import Figure
+
+    figures = []
+
+    def savefig(self, path, **_):
+        figures.append(self)
+        path.touch()
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+    return figures
 
 
 def heatmap(weights, source, target, path, label="", gold=()):

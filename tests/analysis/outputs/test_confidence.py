@@ -4,7 +4,6 @@ import json
 import math
 
 import numpy as np
-import oracles_confidence
 import pytest
 from records_for_tests import record, write_records
 from scipy import stats
@@ -15,6 +14,8 @@ from fairseq_attn_plugin.analysis.records.confidence import attention_confidence
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.errors import OptionError
 
+import oracles
+
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_measures_are_those_of_the_formulas(seed):
@@ -23,10 +24,10 @@ def test_the_measures_are_those_of_the_formulas(seed):
     weights[0, :] *= seed != 1  # a row without weight
     weights[:, 2] *= seed != 2  # a column without weight
     found, rows = attention_confidence(weights), weights.tolist()
-    assert found.coverage == pytest.approx(oracles_confidence.coverage(rows))
-    assert found.out == pytest.approx(oracles_confidence.certainty(rows))
-    assert found.into == pytest.approx(oracles_confidence.certainty([list(column) for column in zip(*rows)]))
-    assert found.total == pytest.approx(oracles_confidence.confidence(rows))
+    assert found.coverage == pytest.approx(oracles.coverage(rows))
+    assert found.out == pytest.approx(oracles.certainty(rows))
+    assert found.into == pytest.approx(oracles.certainty([list(column) for column in zip(*rows)]))
+    assert found.total == pytest.approx(oracles.confidence(rows))
     assert max(found) <= 0
 
 

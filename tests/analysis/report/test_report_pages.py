@@ -3,7 +3,6 @@
 from functools import partial
 from pathlib import Path
 
-import axe
 import browser
 import numpy as np
 import pytest
@@ -64,7 +63,7 @@ def address(folder, name):
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["report", "compare", "leaderboard", "documents"])
 def test_both_schemes_and_widths(pages, folder, name, width, scheme):
-    axe.look(pages, width, scheme)
+    browser.look(pages, width, scheme)
     pages.open(address(folder, name))
     assert not pages.scrolls_sideways() and not pages.problems()
     assert pages.requests() == [address(folder, name)]
@@ -84,12 +83,12 @@ def test_both_schemes_and_widths(pages, folder, name, width, scheme):
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["report", "compare", "documents"])
 def test_axe_finds_nothing(pages, folder, name, width, scheme):
-    axe.look(pages, width, scheme)
+    browser.look(pages, width, scheme)
     pages.open(address(folder, name))
-    assert axe.violations(pages) == []
+    assert browser.violations(pages) == []
     if name == "documents":
         pages.press("v", "j", "\ue014")
-        assert axe.violations(pages) == []
+        assert browser.violations(pages) == []
 
 
 def test_wide_boxes_scroll_by_keyboard(pages, folder):

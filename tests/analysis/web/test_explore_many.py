@@ -1,6 +1,5 @@
 """The page of fairseq-attn explore with many sentences and many models; axe-core finds no violation in it."""
 
-import axe
 import browser
 import pytest
 from records_for_tests import diagonal, record, write_records
@@ -113,19 +112,19 @@ def test_lines_cross_no_label(pages, made):
         assert crossed[0] > 0 and crossed[1] == 0, width
 
 
-@pytest.mark.parametrize(("width", "mode"), axe.VIEWS)
+@pytest.mark.parametrize(("width", "mode"), browser.VIEWS)
 def test_axe_finds_no_violation(pages, made, width, mode):
-    axe.script()
+    browser.script()
     try:
-        axe.look(pages, width, mode)
+        browser.look(pages, width, mode)
         for where in ("#sentence=6", "#sentence=6&model=model 1", "#sentence=6&cards=full"):
             pages.open(made + where)
             pages.all(".word[data-side=target]")[1].click()
             pages.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
             pages.one("#open-list" if width < 800 else "#open-filters").click()
-            assert axe.violations(pages) == []
+            assert browser.violations(pages) == []
             pages.script("document.activeElement.blur(); document.querySelector('#help').showModal()")
-            assert axe.violations(pages) == []
+            assert browser.violations(pages) == []
             assert pages.script("return document.documentElement.scrollWidth") <= width
     finally:
         pages.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -5,7 +5,6 @@ import re
 import threading
 from types import SimpleNamespace
 
-import axe
 import browser
 import pytest
 from test_serve_bounds import serving
@@ -173,22 +172,22 @@ def test_punctuation_is_separated_if_nothing_else_does(page, tiny_data, zoo, tmp
         assert page.texts("#examples button") == ["<b>x</b>"] and not page.problems()
 
 
-@pytest.mark.parametrize(("width", "mode"), axe.VIEWS)
+@pytest.mark.parametrize(("width", "mode"), browser.VIEWS)
 def test_axe_finds_no_violation(page, served, width, mode):
-    axe.script()
+    browser.script()
     with contextlib.ExitStack() as stack:
         stack.callback(page.driver.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
         stack.callback(page.driver.execute_cdp_cmd, "Emulation.setEmulatedMedia", {"features": []})
-        axe.look(page, width, mode)
+        browser.look(page, width, mode)
         page.open(served)
-        assert axe.violations(page) == []
+        assert browser.violations(page) == []
         page.open(served + "#text=ama+<b>+cor+dun+esk+fim+gol+hus+ilo&prefix=amu")
         done(page)
         page.all(".word[data-side=target]")[1].click()
         page.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        assert axe.violations(page) == []
+        assert browser.violations(page) == []
         assert page.script("return document.documentElement.scrollWidth") <= width
         page.open(served + "#text=+&prefix=x")
         page.one("#send").click()
         page.wait("return !document.querySelector('#message').hidden")
-        assert axe.violations(page) == []
+        assert browser.violations(page) == []

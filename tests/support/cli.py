@@ -13,7 +13,7 @@ from typing import Mapping, Optional
 
 import warm
 
-REPO = Path(__file__).resolve().parent.parent
+REPO = Path(__file__).resolve().parents[2]
 USER_DIR = str(REPO / "fairseq_attn_plugin")
 
 

@@ -4,9 +4,7 @@ masks, no batching."""
 import itertools
 import math
 
-import oracles_monotonic
 import torch
-from oracles_projections import constrained_sparsemax, total_variation_prox
 
 
 def score(name, module, query, encoding):
@@ -159,7 +157,7 @@ def own_weights(name, module, query, encodings, step, history):
         words = None
         if name == "mocha":
             words = torch.stack([score(score_name, module.chunk_score, query, h) for h in encodings])
-        return oracles_monotonic.weights(module, scores, words, history)
+        return weights(module, scores, words, history)
     if name == "constrained-sparsemax":
         return constrained(module, scores, encodings, history)
     if name in ("local-m", "local-p"):
@@ -390,3 +388,192 @@ def document(model, sentences):
         return vectors[0], list(word_weights), None
     vector, sentence_weights = encode(model.sentences, torch.stack(vectors))
     return vector, list(word_weights), sentence_weights
+
+
+# --- Slow, obvious forms of normalisers that are projections: by enumeration of what their solutions can look like. One
+
+
+def penalised(y, x, strength):
+    """|y - x|^2 / 2 + strength sum_j |y_{j+1} - y_j|."""
+    return ((y - x) ** 2).sum() / 2 + strength * (y[1:] - y[:-1]).abs().sum()
+
+
+def total_variation_prox(x, strength):
+    """The y with the least :func:`penalised`: it rises, falls or stays at every step, and for each of the 3^(N-1)
+    patterns of steps the mean of each group of equal neighbours, pulled by the steps at its ends, is a candidate."""
+    best, least = None, None
+    for steps in itertools.product((-1, 0, 1), repeat=len(x) - 1):
+        ends = [j for j, step in enumerate(steps) if step] + [len(x) - 1]
+        y, first = [], 0
+        for end in ends:
+            pull = (steps[end] if end < len(steps) else 0) - (steps[first - 1] if first else 0)
+            y.append((x[first : end + 1].mean() + strength * pull / (end + 1 - first)).expand(end + 1 - first))
+            first = end + 1
+        y = torch.cat(y)
+        value = float(penalised(y, x, strength).detach())
+        if least is None or value < least:
+            best, least = y, value
+    return best
+
+
+def constrained_sparsemax(z, bounds):
+    """The p of the simplex below ``bounds`` that is nearest to z: each p_j is zero, at its bound or z_j minus a common
+    threshold, and of all 3^N such points the nearest one that is allowed is the solution."""
+    if bounds.sum() <= 1:
+        return bounds
+    best, least = None, None
+    for kinds in itertools.product((0, 1, 2), repeat=len(z)):
+        kind = torch.tensor(kinds)
+        inside, full = kind == 1, kind == 2
+        if not inside.any():
+            continue
+        threshold = (z[inside].sum() + bounds[full].sum() - 1) / inside.sum()
+        p = torch.where(inside, z - threshold, torch.where(full, bounds, torch.zeros_like(z)))
+        distance = float(((p - z) ** 2).sum().detach())
+        allowed = bool((p >= -1e-12).all() and (p <= bounds + 1e-12).all())
+        if allowed and (least is None or distance < least - 1e-12):
+            best, least = p, distance
+    return best
+
+
+# --- Monotonic attention by its definition (attention/monotonic.py's text), and average lagging, of one sentence
+
+
+def expected_stops(probabilities, last):
+    """Where a reader stops who starts at k with probability ``last[k]``: every start and every way from there."""
+    result = []
+    for j, stop in enumerate(probabilities):
+        reached = 0
+        for k in range(j + 1):
+            way = last[k]
+            for passed in range(k, j):
+                way = way * (1 - probabilities[passed])
+            reached = reached + way
+        result.append(stop * reached)
+    return torch.stack(result)
+
+
+def hard_stop(scores, start, lossy):
+    """The word at which the reader stops who starts at ``start``, or None."""
+    if start is None:
+        return None
+    for j in range(start, len(scores)):
+        if scores[j] > 0 or (j == len(scores) - 1 and not lossy):
+            return j
+    return None
+
+
+def chunk(stops, energies, size):
+    """Soft attention to the ``size`` words up to each stop."""
+    result = list(torch.zeros_like(stops))
+    for k, stop in enumerate(stops):
+        first = max(0, k - size + 1)
+        shares = torch.exp(energies[first : k + 1]) / torch.exp(energies[first : k + 1]).sum()
+        for j, share in enumerate(shares, first):
+            result[j] = result[j] + stop * share
+    return torch.stack(result)
+
+
+def weights(module, scores, energies, history):
+    """Weights of one step, with where it stopped as their attribute ``stops``, which the next step reads."""
+    size, lossy = len(scores), module.config.lossy
+    scores = scores + module.offset
+    if history:
+        last = history[-1].stops
+    else:
+        last = torch.eye(size, dtype=scores.dtype)[0]
+    if module.training:
+        probabilities = list(1 / (1 + torch.exp(-scores)))
+        if not lossy:
+            probabilities[-1] = torch.ones_like(scores[0])
+        stops = expected_stops(probabilities, last)
+    else:
+        place = hard_stop(scores, int(last.argmax()) if last.any() else None, lossy)
+        stops = torch.zeros_like(scores)
+        if place is not None:
+            stops[place] = 1.0
+    result = stops if energies is None else chunk(stops, energies, module.config.chunk)
+    result = result.clone()
+    result.stops = stops
+    return result
+
+
+def average_lagging(reads, source_length):
+    """Ma et al. 2019, eq. 8: over the words up to the first one that is written with the whole source read, how far
+    each is behind a writer who keeps pace. ``reads`` are the source words read before each target word."""
+    pace = len(reads) / source_length
+    total, counted = 0.0, 0
+    for t, read in enumerate(reads):
+        total, counted = total + read - t / pace, counted + 1
+        if read >= source_length:
+            break
+    return total / counted
+
+
+# --- Posterior attention (modules/latent/posterior_decoder.py's text) of one sentence, step by step and word by word
+
+
+def posterior_attention(model, tokens, previous, topk=None):
+    """log p(y_t | y_<t) ``[T, V]`` of all words, priors and posteriors ``[T, N]`` and ``[T - 1, N]``.
+
+    Args:
+        model: a posterior model with one decoder layer, without dropout
+        tokens: ``[N]``, the source
+        previous: ``[T]``, the decoder's inputs
+    """
+    decoder, encoded = model.decoder, model.encoder(tokens[None])
+    encodings = encoded["encodings"][0]
+    attention = decoder.attention
+    memory = attention.precompute(encodings[None], None)
+    biases = attention.initial_state(memory)
+    weight, bias = decoder.vocabulary
+    hidden = cell = encodings.new_zeros(1, 1, decoder.hidden_size)
+    fed = torch.zeros_like(encodings[0])
+    words, priors, posteriors, words_of, prior = [], [], [], [], None
+    for t, word in enumerate(previous):
+        if t:
+            known = torch.stack([prior[j] * words_of[j][word].exp() for j in range(len(tokens))])
+            if topk is not None:
+                kept = prior.topk(min(topk, len(tokens))).indices.tolist()
+                known = torch.stack([k if j in kept else 0 * k for j, k in enumerate(known)])
+            posterior = known / known.sum()
+            posteriors.append(posterior)
+            fed = posterior @ encodings
+            if attention.biases is not None:
+                biases = attention.biases.advance(biases, posterior[None, None])
+        inputs = torch.cat([decoder.embed_tokens.weight[word], fed])[None, None]
+        _, (hidden, cell) = decoder.lstm(inputs, (hidden, cell))
+        out = attention.step(hidden, memory, biases, torch.tensor([[t]]))
+        prior = out.weights[0, 0]
+        priors.append(prior)
+        words_of = []
+        for encoding in encodings:
+            features = torch.cat([encoding, hidden[0, 0]])
+            if decoder.output_projection is not None:
+                features = torch.tanh(decoder.output_projection(features))
+            logits = weight @ features + (0 if bias is None else bias)
+            words_of.append(logits - torch.log(torch.exp(logits).sum()))
+        words.append(torch.log(sum(p * log_probs.exp() for p, log_probs in zip(prior, words_of))))
+    return torch.stack(words), torch.stack(priors), posteriors
+
+
+# --- The formulas of Rikters and Fishel (2017) in plain loops
+
+
+def coverage(weights):
+    source = len(weights[0])
+    return -sum(math.log(1 + (1 - sum(row[j] for row in weights)) ** 2) for j in range(source)) / source
+
+
+def certainty(rows):
+    """Minus the mean entropy of the rows."""
+    total = 0.0
+    for row in rows:
+        for weight in row:
+            share = weight / sum(row) if sum(row) else 0.0
+            total += share * math.log(share) if share else 0.0
+    return total / len(rows)
+
+
+def confidence(weights):
+    return coverage(weights) + certainty(weights) + certainty([list(column) for column in zip(*weights)])

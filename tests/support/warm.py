@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Dict, List, Mapping
 
 READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ", "HOME", "LD_", "OMP_", "MKL_", "KMP_", "TORCH", "CUDA")
-PACKAGE = Path(__file__).resolve().parent.parent / "fairseq_attn_plugin"
+PACKAGE = Path(__file__).resolve().parents[2] / "fairseq_attn_plugin"
 PRELOADED = ["fairseq.trainer", "fairseq.model_parallel.megatron_trainer"]
 
 CLIENT = str(Path(__file__).with_name("warm_client.py"))
