@@ -16,13 +16,13 @@ read the same state, and copies nothing.
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import List, NamedTuple, Optional, Tuple, Union
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..ops.deferred import linear, matmul_transposed, share, shared_in_pass
+from ..ops.deferred import accumulate, linear, share, shared_in_pass
 from ..ops.dropout import dropout_mask
 from ..ops.gru import gru_cell
 from ..ops.lstm import fused_lstm_cell, has_fused_cell, lstm_cell
@@ -133,6 +133,10 @@ class _Stepped:
             hidden = torch.tanh(linear(torch.cat([context, hidden], dim=1), self.projection))
         return self.dropout(hidden, -1, t)
 
+    def feed(self, context: Tensor, hidden: Tensor) -> Tensor:
+        """What the next step is fed of c_t and s_t: both, side by side."""
+        return torch.cat([context, hidden], dim=1)
+
 
 class SteppedLSTM(_Stepped):
     """The layers of an LSTM over T steps whose input is partly known beforehand (embeddings) and partly fed.
@@ -193,54 +197,80 @@ class FusedLSTM(_Stepped):
 
     Products of a state are formed as soon as it is known. h_tl of a lower layer is multiplied by its own hidden matrix,
     for step t + 1, and after dropout by the input matrix of the layer above, in one batched product. s_t of the top
-    layer is multiplied by its hidden matrix and by the columns of W_o in another. A step of two layers launches twelve
-    kernels beside the attention's. ``--matmul-precision`` does not change these products: they are small, and a GPU
-    would spend more time on the casts.
+    layer is multiplied by its hidden matrix, by the columns of W_o, and, where [c_t; s_t] is fed, by its columns of
+    W_1, in another. Each product is added to what is known of its gates, in place. A step of two layers launches six
+    kernels beside the attention's, and two more with a tanh layer. ``--matmul-precision`` does not change these
+    products: they are small, and a GPU would spend more time on the casts.
 
     Args:
         lstm, embeddings: as of :class:`SteppedLSTM`
         projection, dropout: see :class:`_Stepped`
+        joined: whether c_t and s_t are fed side by side
     """
 
-    def __init__(self, lstm: nn.LSTM, embeddings: Tensor, projection: Optional[nn.Module], dropout: DropoutMasks):
+    def __init__(
+        self,
+        lstm: nn.LSTM,
+        embeddings: Tensor,
+        projection: Optional[nn.Module],
+        dropout: DropoutMasks,
+        joined: bool,
+    ):
         super().__init__(None, dropout)
-        rows, steps, embed_dim = embeddings.shape
+        rows, _, embed_dim = embeddings.shape
         top, units = lstm.num_layers - 1, lstm.hidden_size
+        kind = lstm.weight_ih_l0.dtype
         self.hidden_weights = [getattr(lstm, f"weight_hh_l{layer}") for layer in range(top + 1)]
         biases = [getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}") for layer in range(top + 1)]
-        kind = lstm.weight_ih_l0.dtype
         self.known = _of_embeddings(lstm, embeddings, biases[0], kind)
-        self.of_fed = share(lstm.weight_ih_l0[:, embed_dim:], kind)
+        of_fed = lstm.weight_ih_l0[:, embed_dim:]
+        split = of_fed.size(1) - units
+        self.of_fed = share(of_fed, kind)
         # of layer l below the top one, [2, 4 Ds, Ds]: its hidden matrix and the input matrix above
         self.pairs = [
             share(torch.stack([self.hidden_weights[layer], getattr(lstm, f"weight_ih_l{layer + 1}")]), kind)
             for layer in range(top)
         ]
+        # [layer][step], [2, R, 4 Ds]: what is known of the layer's gates at the next step, and of the gates above
+        self.bases = []
+        for layer, bias in enumerate(biases[1:]):
+            own = [*self.known[1:], self.known[0]] if layer == 0 else [bias.new_zeros(bias.shape)] * len(self.known)
+            above = bias.expand(rows, -1)
+            self.bases.append(torch.stack([x.expand_as(above) for one in own for x in (one, above)]))
+            self.bases[-1] = self.bases[-1].view(len(own), 2, rows, -1).unbind(0)
         of_top, self.of_context, self.parts = [self.hidden_weights[top]], None, [4 * units]
+        self.of_fed_context: Optional[Tensor] = None
+        if joined and top:
+            of_top.append(of_fed[:, split:])
+            self.of_fed_context = share(of_fed[:, :split], kind)
+            self.parts.append(4 * units)
         if projection is not None:
-            split = projection.weight.size(1) - units
-            of_top.append(projection.weight[:, split:])
-            self.of_context = share(projection.weight[:, :split], kind)
+            of_top.append(projection.weight[:, -units:])
+            self.of_context = share(projection.weight[:, :-units], kind)
             self.parts.append(units)
         self.of_top = share(torch.cat(of_top), kind)
-        self.biases = [biases[layer].expand(rows, -1) for layer in range(top + 1)]
-        self.wide: Sequence[Optional[Tensor]] = [None] * steps  # the bias of one layer is part of `known`
-        if top:
-            wide = biases[top] if projection is None else torch.cat([biases[top], biases[top].new_zeros(units)])
-            # one for each step, so that its gradient is summed once
-            self.wide = wide.expand(steps, rows, -1).unbind(0)
         self.pending: Optional[List[Tensor]] = None  # the hidden states' share of the gates of each layer's next step
-        self.of_output: Optional[Tensor] = None  # the top state's share of W_o [c; s]
+        self.of_state: List[Tensor] = []  # the top state's share of the next step's gates or of W_o [c; s]
         self.masks = dropout.with_ones(top)
+
+    def feed(self, context: Tensor, hidden: Tensor) -> Tensor:
+        return super().feed(context, hidden) if self.of_fed_context is None else context
 
     def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
         """See :meth:`SteppedLSTM.step`."""
         top = len(self.pairs)
         if self.pending is None:
             self.pending = [F.linear(h, weight) for h, weight in zip(states.hidden, self.hidden_weights)]
-            for layer in range(1, top + 1):
-                self.pending[layer] = self.pending[layer] + self.biases[layer]
-        gates = self.known[t] if fed is None else linear(fed, self.of_fed, self.known[t])
+            if top:
+                self.pending[0] = self.pending[0] + self.known[0]
+        if fed is None:
+            gates = torch.zeros_like(self.pending[0]) if top else self.known[t]
+        elif not top:
+            gates = accumulate(self.known[t], fed, self.of_fed)
+        elif self.of_fed_context is not None and t:
+            gates = accumulate(self.of_state[0], fed, self.of_fed_context)
+        else:
+            gates = linear(fed, self.of_fed)
         hidden, cells = [], []
         for layer, cell in enumerate(states.cell):
             h, c = fused_lstm_cell(gates, self.pending[layer], cell)
@@ -248,16 +278,14 @@ class FusedLSTM(_Stepped):
             cells.append(c)
             if layer < top:
                 both = h.expand(2, -1, -1) if self.masks is None else h * self.masks[layer][t]
-                own, gates = matmul_transposed(both, self.pairs[layer]).unbind(0)
-                self.pending[layer] = own if layer == 0 else own + self.biases[layer]
-        self.pending[top], *output = linear(hidden[-1], self.of_top, self.wide[t]).split(self.parts, dim=1)
-        self.of_output = output[0] if output else None
+                self.pending[layer], gates = accumulate(self.bases[layer][t], both, self.pairs[layer]).unbind(0)
+        self.pending[top], *self.of_state = linear(hidden[-1], self.of_top).split(self.parts, dim=1)
         return LayerStates(tuple(hidden), tuple(cells))
 
     def output(self, t: int, context: Optional[Tensor], hidden: Tensor) -> Tensor:
         if self.of_context is not None:
             assert context is not None
-            hidden = torch.tanh(linear(context, self.of_context, self.of_output))
+            hidden = torch.tanh(accumulate(self.of_state[-1], context, self.of_context))
         return self.dropout(hidden, -1, t)
 
 
@@ -299,10 +327,11 @@ def stepped(
     embeddings: Tensor,
     projection: Optional[nn.Module],
     dropout: DropoutMasks,
+    joined: bool,
 ) -> Union[SteppedLSTM, SteppedGRU, FusedLSTM]:
     """The layers of either kind, step by step; without ``weights`` these are prepared now."""
     if isinstance(rnn, nn.LSTM) and has_fused_cell(embeddings) and embeddings.size(1) > 1:
-        return FusedLSTM(rnn, embeddings, projection, dropout)  # its preparation does not pay for a step of a search
+        return FusedLSTM(rnn, embeddings, projection, dropout, joined)  # does not pay for a step of a search
     weights = weights or step_weights(rnn, int(embeddings.size(-1)))
     if isinstance(rnn, nn.GRU):
         return SteppedGRU(rnn, weights, embeddings, projection, dropout)

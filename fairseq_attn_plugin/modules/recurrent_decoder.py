@@ -265,7 +265,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         dropped = self.num_layers if feeds_output else self.num_layers - 1  # layers with dropout at every step
         dropout = DropoutMasks(self.dropout_out_module, inputs.embeddings, dropped, self.hidden_size)
         projection = self.output_projection if feeds_output else None
-        rnn = stepped(self.rnn, progress.weights, inputs.embeddings, projection, dropout)
+        joined = self.input_feeding == "output" and self.is_linear and attend is not None  # fed: [c; s]
+        rnn = stepped(self.rnn, progress.weights, inputs.embeddings, projection, dropout, joined)
         layers = LayerStates.unstack(progress.state.hidden, progress.state.cell)
         feed, attention_state = progress.state.feed, progress.state.attention
 
@@ -283,12 +284,14 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
                 hidden = rnn.output(t, context, hidden)
                 feed = hidden if self.feed_size else None
             elif self.feed_size and context is not None:
-                feed = context if self.input_feeding == "context" else torch.cat([context, hidden], dim=1)
+                feed = rnn.feed(context, hidden) if joined else context
             results.append(hidden)
 
         features = torch.stack(results, dim=1)
         if not feeds_output:
             features = self.combine(torch.cat([out.context for out in attended], dim=1), features)
+        if joined and feed is context and context is not None:
+            feed = torch.cat([context, hidden], dim=1)
         state = DecoderState(*layers.stack(), feed, attention_state)
         if attend is None:
             return Decoded(features, None, None, state)

@@ -32,7 +32,17 @@ from torch.autograd.function import once_differentiable
 from .precision import autocast_enabled, fixed_weights, kept_in_pass, product_type
 from .products import Prepared, outer
 
-__all__ = ["Linear", "linear", "matmul", "matmul_transposed", "multiply", "project", "share", "shared_in_pass"]
+__all__ = [
+    "Linear",
+    "accumulate",
+    "linear",
+    "matmul",
+    "matmul_transposed",
+    "multiply",
+    "project",
+    "share",
+    "shared_in_pass",
+]
 
 
 class _Share(Function):
@@ -108,6 +118,24 @@ class _DeferredMatmul(Function):
         return _multiply(grad, matrix, not ctx.transposed, ctx.node.dtype), None, None, None
 
 
+class _Accumulated(Function):
+    """``base + x @ matrix^T``, written into ``base``, whose gradient is that of the result."""
+
+    @staticmethod
+    def forward(ctx: Any, base: Tensor, x: Tensor, matrix: Tensor, node: Any) -> Tensor:
+        ctx.save_for_backward(x, matrix)
+        ctx.node = node
+        result, transposed = base.data, matrix.transpose(-2, -1)  # other parts of a larger tensor stay as they were
+        return result.addmm_(x, transposed) if x.dim() == 2 else result.baddbmm_(x, transposed)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, Tensor, None, None]:
+        x, matrix = ctx.saved_tensors
+        _record(ctx, grad, x)
+        return grad, grad @ matrix, None, None
+
+
 class _DeferredLinear(Function):
     """``base + x @ weight^T``; the :class:`_Share` node of ``weight`` computes its gradient."""
 
@@ -174,6 +202,21 @@ def matmul_transposed(x: Tensor, matrix: Tensor) -> Tensor:
     """``x @ matrix^T``: ``[..., T, D] x [..., N, D] -> [..., T, N]``, leading dimensions equal; see :func:`share`."""
     node = _share_node(matrix)
     return x @ matrix.transpose(-2, -1) if node is None else _DeferredMatmul.apply(x, matrix, True, node)
+
+
+def accumulate(base: Tensor, x: Tensor, matrix: Tensor) -> Tensor:
+    """``base + x @ matrix^T`` in one launch where it can be written into ``base``, which nobody reads afterwards.
+
+    Args:
+        base: ``[..., R, O]``; may be a part of a larger tensor
+        x: ``[..., R, I]``
+        matrix: ``[..., O, I]``, see :func:`share`
+    """
+    node = _share_node(matrix)
+    if node is None or not base.dtype == x.dtype == matrix.dtype:
+        return base + x @ matrix.transpose(-2, -1)
+    result: Tensor = _Accumulated.apply(base, x, matrix, node)
+    return result
 
 
 def linear(x: Tensor, weight: Tensor, base: Optional[Tensor] = None, dtype: Optional[torch.dtype] = None) -> Tensor:
