@@ -191,9 +191,10 @@ def _scan(fields: Tensor, chain: _Chain) -> Tuple[Tensor, Tensor]:
     reach = 1  # maps[..., j, :, :] composes the steps j - reach + 1 .. j
     while reach < len(fields):
         pairs = (maps[:, :, reach:].unsqueeze(2) + maps[:, :, :-reach]).unbind(1)
-        joined = torch.logaddexp(*pairs)
+        joined = torch.logaddexp(*pairs, out=maps[:, :, reach:])
         # A common factor does not change a map. Without this the logarithms grow with the length and lose precision.
-        torch.sub(joined, joined[1, 1], out=maps[:, :, reach:])
+        if 8 <= reach < len(fields) / 2:  # but not in the last round, nor in the first three
+            joined.sub_(joined[1, 1].clone())
         reach *= 2
     top, bottom = torch.logaddexp(maps[:, 0], maps[:, 1]).unbind()  # at V_0 = 0
     odds = top - bottom
