@@ -70,7 +70,7 @@ setup(
         # tensorboard: shows the files of fairseq's --tensorboard-logdir
         # scikit-learn: word vectors made from sentence pairs; scipy: rank correlations
         "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn", "scipy"],
-        # fairseq-attn export; its folders need numpy and onnxruntime alone, neither this package nor torch
+        # fairseq-attn export; its folders need numpy, onnxruntime and what splits words, neither this package nor torch
         "export": ["onnx>=1.15", "onnxruntime>=1.17"],
         "runtime": ["onnxruntime>=1.17", "numpy"],
         # fairseq-attn serve

@@ -19,7 +19,7 @@ from in_process import run_tool
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.decoding.export import exported_folder, onnx_files, runtime
 from fairseq_attn_plugin.decoding.export.exported_folder import flaw_of, lines_of
-from fairseq_attn_plugin.decoding.export.runtime import BPE, Hypothesis, Translator, one_line, spell
+from fairseq_attn_plugin.decoding.export.runtime import Hypothesis, Translator, one_line, spell
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
 from fairseq_attn_plugin.text.subwords import spell as spell_subwords
@@ -149,34 +149,6 @@ def test_int8_is_near(exported, lines):
     assert same >= 30
 
 
-@pytest.mark.parametrize("version", ["0.1", "0.2"])
-@pytest.mark.parametrize("restricted", [False, True])
-def test_subwords_are_those_of_subword_nmt(version, restricted, tmp_path):
-    from subword_nmt.apply_bpe import BPE as Theirs
-    from subword_nmt.learn_bpe import learn_bpe
-
-    rng = np.random.default_rng(1)
-    words = ["".join(rng.choice(list("abcdä"), rng.integers(1, 9))) for _ in range(200)]
-    (tmp_path / "text").write_text(" ".join(words), encoding="utf-8")
-    codes = tmp_path / "codes"
-    with open(tmp_path / "text", encoding="utf-8") as text, open(codes, "w", encoding="utf-8") as out:
-        learn_bpe(text, out, 60)
-    content = codes.read_text(encoding="utf-8")
-    if version == "0.1":  # the end of a word is a symbol of its own there
-        codes.write_text("\n".join(content.split("\n")[1:]).replace("a</w>", "</w>"), encoding="utf-8")
-    others = ["".join(rng.choice(list("abcdäxy"), rng.integers(1, 9))) for _ in range(300)]
-    with open(codes, encoding="utf-8") as stream:
-        theirs = Theirs(stream)
-    known = {piece for word in words for piece in theirs.segment_tokens([word])}
-    vocabulary = (
-        set(sorted(known)[::2]) if restricted else known | {p for w in others for p in theirs.segment_tokens([w])}
-    )
-    theirs.vocab, theirs.cache = vocabulary, {}
-    mine = BPE(lines_of(codes.read_bytes()), vocabulary)
-    for word in [*words, *others]:
-        assert mine(word) == theirs.segment_tokens([word]), word
-
-
 def test_text_is_prepared_as_the_model_knows_it(zoo, tiny_data, tmp_path):
     """Moses and BPE codes; the translation is detokenised."""
     from fairseq_attn_plugin.analysis.translator import Translator as OfTorch
@@ -188,7 +160,7 @@ def test_text_is_prepared_as_the_model_knows_it(zoo, tiny_data, tmp_path):
     theirs = OfTorch(str(tiny_data), str(zoo("reversal").last), bpe_codes=str(tmp_path / "codes"), tokenizer="moses")
     (mine,) = Translator(str(folder)).search([text])
     assert mine[0].source == theirs.encode(text)[0] and mine[0].text == theirs(text)[0].text
-    assert "pip install numpy onnxruntime sacremoses" in (folder / "README.md").read_text()
+    assert "pip install numpy onnxruntime subword-nmt sacremoses" in (folder / "README.md").read_text()
 
 
 def test_sentencepiece(zoo, tmp_path):
@@ -409,14 +381,17 @@ def test_control_characters_are_those_of_the_command(text, exported):
     assert len(mine.tokens(text)) == (2 if "\u200d" in text else 3)
 
 
-@pytest.mark.parametrize("name", ["sacremoses", "sentencepiece", "onnxruntime"])
+@pytest.mark.parametrize("name", ["sacremoses", "sentencepiece", "subword_nmt", "onnxruntime"])
 def test_a_missing_package_is_named(name, copy, monkeypatch):
-    (copy / "sentencepiece.model").touch()
-    signed(copy, files={**read_settings(copy)["files"], "sentencepiece.model": ""})
-    changes = {"sentencepiece": {"bpe": name}, "sacremoses": {"normalizer": "moses"}}.get(name, {})
+    models = {"sentencepiece": "sentencepiece.model", "subword_nmt": "bpe.codes"}
+    changes = {"normalizer": "moses"} if name == "sacremoses" else {}
+    if name in models:
+        (copy / models[name]).touch()
+        changes = {"bpe": name}
+        signed(copy, files={**read_settings(copy)["files"], models[name]: ""})
     signed(copy, **changes)
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=f"^this model needs {name}: pip install {name}$"):
+    with pytest.raises(ImportError, match=f"^this model needs {name}: pip install {name.replace('_', '-')}$"):
         Translator(str(copy))
 
 

@@ -64,7 +64,8 @@ def package(name):
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ImportError(f"this model needs {name}: pip install {name}") from None
+        name = name.partition(".")[0]
+        raise ImportError(f"this model needs {name}: pip install {name.replace('_', '-')}") from None
 
 
 def lines_of(content):

@@ -121,7 +121,7 @@ def _write_rest(model: nn.Module, folder: Path, text: Text, settings: Dict[str, 
         symbols = "".join(symbol + "\n" for symbol in dictionary.symbols)
         (folder / name).write_bytes(symbols.encode("utf-8", "surrogateescape"))
     about_text = text.save(folder)
-    packages = "sentencepiece" if about_text["bpe"] == "sentencepiece" else None
+    packages = about_text["bpe"] and about_text["bpe"].replace("_", "-")
     for module, name in ((runtime, "translate.py"), (exported_folder, "exported_folder.py")):
         shutil.copyfile(str(module.__file__), folder / name)
     needed = ["numpy", "onnxruntime", packages, "sacremoses" if text.tokenizer or text.normalizer == "moses" else None]

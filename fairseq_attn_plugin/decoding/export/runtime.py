@@ -1,5 +1,5 @@
 """Translates text with a model that ``fairseq-attn export`` wrote. Needs numpy and onnxruntime, not torch or fairseq;
-SentencePiece or sacremoses only for a model that was exported with them.
+subword-nmt, SentencePiece or sacremoses only for a model that was exported with them.
 
     python FOLDER/translate.py < input > output
     python FOLDER/translate.py --alignments < input       # translation, tab, pairs of word numbers: source-target
@@ -7,6 +7,7 @@ SentencePiece or sacremoses only for a model that was exported with them.
 
 import argparse
 import functools
+import io
 import itertools
 import os
 import sys
@@ -77,42 +78,6 @@ def spell(tokens, marks):
         places.append(len(words) - 1)
         opens = marks == "bpe" and not continued
     return ([word.replace(PIECE_MARK, "") for word in words] if marks == "sentencepiece" else words), places
-
-
-class BPE:
-    """Splits words by the codes of subword-nmt; subwords that the vocabulary lacks are split further."""
-
-    def __init__(self, lines, vocabulary):
-        self.old = not lines[0].startswith("#version:") or lines[0].split()[-1] == "0.1"
-        codes = [tuple(line.strip("\r\n ").split(" ")) for line in lines[lines[0].startswith("#version:") :]]
-        self.ranks = {code: rank for rank, code in reversed(list(enumerate(codes)))}
-        self.halves = {"".join(code): code for code in self.ranks}
-        self.vocabulary, self.word = vocabulary, functools.lru_cache(maxsize=100_000)(self._word)
-
-    def __call__(self, line):
-        return [piece for word in line.split() for piece in self.word(word)]
-
-    def _word(self, word):
-        if len(word) == 1:
-            return [word]
-        pieces = [*word, "</w>"] if self.old else [*word[:-1], word[-1] + "</w>"]
-        while len(pieces) > 1:
-            best = min(zip(pieces, pieces[1:]), key=lambda pair: self.ranks.get(pair, len(self.ranks)))
-            if best not in self.ranks:
-                break
-            merged: list = []
-            for piece in pieces:  # a joined pair is no half of the same pair
-                merged[-1:] = [merged[-1] + piece] if (*merged[-1:], piece) == best else [*merged[-1:], piece]
-            pieces = merged
-        pieces = pieces[:-1] + ([] if pieces[-1] == "</w>" else [pieces[-1][:-4]])
-        known = [part for piece in pieces[:-1] for part in self._known(piece, False)] + self._known(pieces[-1], True)
-        return [piece + BPE_MARK for piece in known[:-1]] + known[-1:]
-
-    def _known(self, piece, last):
-        if (piece if last else piece + BPE_MARK) in self.vocabulary or (piece + "</w>" * last) not in self.halves:
-            return [piece]
-        left, right = self.halves[piece + "</w>" * last]
-        return [*self._known(left, False), *self._known(right[:-4] if last else right, last)]
 
 
 class Translator:
@@ -261,7 +226,9 @@ class Translator:
         if kind is None:
             return str.split
         if kind == "subword_nmt":
-            return BPE(folders.lines_of(files["bpe.codes"]), {*self.symbols[0]})
+            codes = io.StringIO(files["bpe.codes"].decode())
+            bpe = folders.package("subword_nmt.apply_bpe").BPE(codes, vocab={*self.symbols[0]})
+            return lambda line: bpe.segment_tokens(line.split())
         model = folders.package("sentencepiece").SentencePieceProcessor(model_proto=files["sentencepiece.model"])
         return functools.partial(model.encode, out_type=str)
 
