@@ -138,19 +138,17 @@ def test_a_sentence_that_one_direction_left_out_has_no_links(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("records", "header", "message"),
+    ("pair", "header", "message"),
     [
-        ([record(0, "x y", "ab e")], {}, r"sentence 0: \S*f.jsonl and --reverse \S*b.jsonl have different source "
-         r"words \('c' and 'e'\); they must be of the same corpus, in the same tokenisation$"),
-        ([record(0, "x y y", "ab c")], {}, r"have different target words \(2 and 3 words\)"),
-        ([record(0, "x y", "a@@ b c")], {"subwords": "none"}, r"\(.*\); --reverse \S*b.jsonl has @@ in its words"),
-        ([record(0, "x y", "ab c")], {"source_lang": "de", "target_lang": "en"},
-         r"^--reverse \S*b.jsonl: translates de-en, must translate en-de, the opposite direction of \S*f.jsonl$"),
-        ([record(0, "x y", "ab c")], {"sentences": 7}, r"has a corpus of 7 sentences, \S*f.jsonl has one of 2$"),
+        (("x y", "ab e"), {}, r"sentence 0: \S*f.jsonl and --reverse \S*b.jsonl have .* source words \('c' and 'e'\)"),
+        (("x y y", "ab c"), {}, r"have different target words \(2 and 3 words\)"),
+        (("x y", "a@@ b c"), {"subwords": "none"}, r"\(.*\); --reverse \S*b.jsonl has @@ in its words"),
+        (("x y", "ab c"), {"source_lang": "de", "target_lang": "en"}, r"b.jsonl: translates de-en, must translate en-"),
+        (("x y", "ab c"), {"sentences": 7}, r"has a corpus of 7 sentences, \S*f.jsonl has one of 2$"),
     ],
-)  # fmt: skip
-def test_directions_that_do_not_fit(tmp_path, records, header, message):
-    forward, backward = both(tmp_path, records, **{"sentences": 2, **header})
+)
+def test_directions_that_do_not_fit(tmp_path, pair, header, message):
+    forward, backward = both(tmp_path, [record(0, *pair)], **{"sentences": 2, **header})
     with pytest.raises(OptionError, match=message):
         align_both(open_records(forward), open_records(backward))
 
@@ -167,14 +165,8 @@ def test_meeting(orders):
     [
         (["--threshold", "0.4", "--end", "exclude"], "^--end exclude: excludes --threshold"),
         (["--threshold", "nan"], "^--threshold nan: must be above 0$"),
-        (
-            ["--method", "saliency", "--weights", "bayes"],
-            "^--weights bayes: --method saliency reads the matrix saliency",
-        ),
-        (
-            ["--method", "loo"],
-            r"^--method loo: \S*soft.jsonl has attention; the model gives the matrix loo: name its data",
-        ),
+        (["--method", "saliency", "--weights", "bayes"], "^--weights bayes: --method saliency reads the matrix sal"),
+        (["--method", "loo"], r"^--method loo: \S*soft.jsonl has attention; the model gives the matrix loo"),
         (["--gen-subset", "valid"], "^--gen-subset valid: needs --path, the checkpoint of a model$"),
         (["--path", "checkpoint_best.pt"], r"soft.jsonl: is a file; --path needs the data folder of the model$"),
         (["--symmetrize", "union"], "^--symmetrize union: needs --reverse"),

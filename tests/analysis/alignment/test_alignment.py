@@ -11,7 +11,6 @@ from fairseq_attn_plugin.analysis.alignment.links import (
     read_gold,
 )
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.subwords import spell, word_of_subword
 
 
 def gold(sure, possible=()):
@@ -42,20 +41,6 @@ def test_files(tmp_path):
     path.write_text("0-0\n1-1 x-2\n")
     with pytest.raises(OptionError, match=r"test\.align, line 2: 'x-2' must be a link"):
         read_alignments(path)
-    with pytest.raises(OptionError, match=r"missing\.align: cannot be read"):
-        read_alignments(tmp_path / "missing.align")
-    path.write_bytes(b"0-0\n\xff\n")
-    with pytest.raises(OptionError, match=r"test\.align: is not UTF-8 after line"):
-        read_alignments(path)
-
-
-def test_subwords():
-    tokens = ["a@@", "b@@", "c", "d", "e@@", "f"]
-    assert word_of_subword(tokens) == [0, 0, 0, 1, 2, 2]
-    assert spell(tokens) == ["abc", "d", "ef"]
-    assert word_of_subword([]) == [] == spell([])
-    # a translation may break off within a word
-    assert spell(["a", "b@@"]) == ["a", "b"]
 
 
 def test_error_rate_sums_over_the_corpus():
@@ -131,5 +116,3 @@ def test_gold_that_does_not_serve(tmp_path, content, options, message):
     path.write_text(content)
     with pytest.raises(OptionError, match=message):
         read_gold(path, **options)
-    with pytest.raises(OptionError, match="none: cannot be read"):
-        read_gold(tmp_path / "none")

@@ -3,11 +3,11 @@
 import pytest
 from fairseq.utils import parse_alignment as fairseq_links
 
-from fairseq_attn_plugin.analysis.alignment.linking import SYMMETRIZATIONS, symmetrize
+from fairseq_attn_plugin.analysis.alignment.linking import symmetrize
 from fairseq_attn_plugin.analysis.alignment.subword_links import convert_file
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.subwords import words_of
+from fairseq_attn_plugin.text.subwords import spell, words_of
 
 SOURCE = "das@@ selbe ha@@ u@@ s\nja\n\nein Bu@@ ch\n"
 TARGET = "the same ho@@ use\nyes\n\na book\n"
@@ -24,12 +24,13 @@ def corpus(tmp_path):
     return [tmp_path / name for name in ("words", "source", "target", "out")]
 
 
-def test_words_of():
+def test_words_of_subwords():
     assert words_of("a@@ b@@ c d e@@ f".split()) == [0, 0, 0, 1, 2, 2]
     assert words_of("\u2581a b \u2581c \u2581 d e".split(" "), "sentencepiece") == [0, 0, 1, 2, 2, 2]
     assert words_of(["a", "b", "\u2581c"], "sentencepiece") == [0, 0, 1]  # the mark may lack at the beginning
     assert words_of(["a@@", "b"], "none") == [0, 1]
     assert [words_of([], kind) for kind in ("bpe", "sentencepiece", "none")] == [[], [], []]
+    assert spell(["a@@", "b@@", "c", "d", "e@@"]) == ["abc", "d", "e"] and spell([]) == []  # it may break off in a word
 
 
 def test_file(corpus):
@@ -49,7 +50,7 @@ def test_file(corpus):
         ("0-0\n0-0 0:0\n\n\n", r"words, line 2: '0:0' must be a link i-j \(sure\) or ipj"),
         (
             "0-0 2-0\n\n\n\n",
-            r"words, line 1: link 2-0: the source has 2 words, .*; all links of the line fit if they are j-i",
+            r"words, line 1: link 2-0: the source has 2 words, .*; all links of the line fit if",
         ),
         # binarised it would be empty, which fairseq cannot read
         ("\n\n\n\n", r"words: links no word of any of its 4 sentences$"),
@@ -63,14 +64,9 @@ def test_faults_name_file_and_line(corpus, words, message):
     assert not corpus[3].exists() and len(list(corpus[3].parent.iterdir())) == 3
 
 
-def test_files_that_cannot_be_read_or_written(corpus, tmp_path):
-    with pytest.raises(OptionError, match="nowhere: cannot be read: No such file"):
-        convert_file(tmp_path / "nowhere", *corpus[1:])
+def test_a_file_that_cannot_be_written(corpus, tmp_path):
     with pytest.raises(OptionError, match="cannot write the alignments: No such file"):
         convert_file(*corpus[:3], tmp_path / "nowhere" / "out")
-    corpus[1].write_bytes(b"ja\n\xff\n\n\n")
-    with pytest.raises(OptionError, match="source: is not UTF-8"):
-        convert_file(*corpus)
 
 
 def command(*options):
@@ -108,13 +104,6 @@ def test_options_of_the_command(corpus, options, message):
 # --- two directions
 
 
-def test_intersection_and_union():
-    forward, backward = [(0, 0), (1, 1)], [(0, 0), (2, 1)]
-    assert symmetrize(forward, backward, "intersection") == {(0, 0)}
-    assert symmetrize(forward, backward, "union") == {(0, 0), (1, 1), (2, 1)}
-    assert SYMMETRIZATIONS == ("intersection", "union", "grow-diag-final-and")
-
-
 def grown(forward, backward):
     return sorted(symmetrize(forward, backward, "grow-diag-final-and"))
 
@@ -131,9 +120,3 @@ def test_grow_diag_final_and():
     # nothing in common: final-and begins
     assert grown([(0, 1)], [(1, 0), (0, 0)]) == [(0, 1), (1, 0)]
     assert grown([], []) == []
-
-
-def test_grown_links_lie_between_intersection_and_union():
-    forward, backward = {(i, (i * 7) % 5) for i in range(6)}, {((j * 3) % 6, j) for j in range(5)}
-    links = symmetrize(forward, backward, "grow-diag-final-and")
-    assert forward & backward <= links <= forward | backward

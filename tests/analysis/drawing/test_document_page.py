@@ -42,13 +42,10 @@ def test_weights_are_read_without_pointing(pages, made):
     pages.resize(1280, 900)
     pages.open(made)
     assert not pages.shown(".word small")
-    shares = [one.text.split() for one in pages.shown("#document-1 .share")]
-    assert shares == [["weight", "of", "the", "sentence", share] for share in ("0.80", "0.10", "0.10")]
+    assert [one.text.split()[-1] for one in pages.shown("#document-1 .share")] == ["0.80", "0.10", "0.10"]
     pages.one("#values").click()
     shown = pages.shown("#document-1 .word small")
     assert len(shown) == 17 and [one.text for one in shown[8:10]] == ["0.01", "0.91"]
-    pages.one("#values").click()
-    assert not pages.shown(".word small")
     pages.all("#document-2 .word")[9].click()
     assert pages.texts("#readout")[0].startswith("wonder: weight 0.91, ")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -22,11 +23,8 @@ def test_key_is_that_of_the_model(tmp_path):
     draw_documents([flat], tmp_path / "f.html")
     pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("h.html", "f.html")]
     assert root in pages[0] and "weight of the sentence" in pages[0]
-    assert (
-        "weight of the word in the document" in pages[1]
-        and "sentence" not in pages[1].split("<h2")[1].split("<script")[0]
-    )
-    assert "square root" not in pages[1] and "weight of the sentence" not in pages[1]
+    assert "weight of the word in the document" in pages[1] and root not in pages[1]
+    assert "sentence" not in pages[1].split("<h2")[1].split("<script")[0]
 
 
 def test_shades_compare_with_uniform_weights():
@@ -53,10 +51,15 @@ def test_eight_times_uniform_is_the_full_colour():
     assert row.shades[:2] == [1, 1] and row.shades[2] == 0
 
 
-def test_page_tells_the_weights(tmp_path):
+def test_page_tells_the_weights_and_is_escaped_and_self_contained(tmp_path):
     """Sentence 1: 1.28 times uniform; "b": 1.5 times uniform in its sentence, sqrt(1.28) 1.5 = 1.70 together."""
     parts = document([["a", "b"], ["c"]], [0.64, 0.36], word_weights=[[0.25, 0.75], [1.0]])
-    draw_documents([parts], tmp_path / "p.html")
+    nasty = document([["<script>alert(1)</script>", '"quoted"', "עברית", "中文"]], [1.0], name="<7>")
+    draw_documents([parts, nasty], tmp_path / "p.html")
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert '<span class="word" style="--shade:0.254" data-times="1.70">b<small>0.75</small></span>' in page
-    assert 'data-times="1.28"' in page and SCALE in page
+    assert 'data-times="1.28"' in page and SCALE in page and "עברית" in page
+    assert "label: neg, prediction: pos (75.0 %)" in page and "&lt;7&gt;" in page
+    assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
+    assert not re.search(r'(src|href)=(?!"data:|"#document-)|url\(|@import', page)
+    assert page.count("<script") == 1 and "script-src 'sha256-" in page

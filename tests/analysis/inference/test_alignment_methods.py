@@ -8,7 +8,7 @@ import torch
 
 from fairseq_attn_plugin.analysis.alignment.evaluation import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS
-from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
+from fairseq_attn_plugin.analysis.alignment.links import read_alignments
 from fairseq_attn_plugin.analysis.inference.attributions import as_weights
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.cli import main
@@ -16,9 +16,7 @@ from fairseq_attn_plugin.cli import main
 
 def test_values_become_weights():
     values = torch.tensor([[3.0, -1.0, 1.0], [-2.0, -1.0, -3.0], [0.0, 0.0, 0.0]])
-    expected = torch.stack(
-        [torch.tensor([0.75, 0.0, 0.25]), values[1].exp() / values[1].exp().sum(), torch.ones(3) / 3]
-    )
+    expected = torch.stack([torch.tensor([0.75, 0.0, 0.25]), values[1].softmax(0), torch.ones(3) / 3])
     torch.testing.assert_close(as_weights(values), expected)
     assert as_weights(torch.zeros(0, 3)).shape == (0, 3)
 
@@ -34,18 +32,7 @@ def gold(tiny_data, tmp_path_factory):
 
 
 def error_rate(links, gold):
-    found = read_alignments(links)
-    return alignment_error_rate(
-        [one.sure for one in found], [GoldAlignment(one.sure, one.sure) for one in read_alignments(gold)]
-    ).aer
-
-
-def taught(model, folder):
-    """The links that are put into a copy of the data folder, as text."""
-    out = folder / "taught"
-    data = shutil.copytree(model[0], folder / "bin")
-    main(["align", str(data), *model[1:], "--gen-subset", "test", "--into-data", "--out", str(out)])
-    return out
+    return alignment_error_rate([one.sure for one in read_alignments(links)], read_alignments(gold)).aer
 
 
 @pytest.mark.parametrize(
@@ -56,13 +43,14 @@ def test_a_model_that_reverses(zoo, tiny_data, gold, tmp_path, method, most):
     main(["align", *model, "--out", str(tmp_path / "links")])
     assert error_rate(tmp_path / "links", gold) < most
     # records with the matrix give the same links without the model
-    matrices = [METHODS[method]] if METHODS[method] else []
-    main(
-        ["extract", *model[:4], "--out", str(tmp_path / "all.jsonl"), *(["--matrices", *matrices] if matrices else [])]
-    )
+    matrices = ["--matrices", METHODS[method]] if METHODS[method] else []
+    main(["extract", *model[:4], "--out", str(tmp_path / "all.jsonl"), *matrices])
     main(["align", str(tmp_path / "all.jsonl"), "--method", method, "--out", str(tmp_path / "again")])
     assert (tmp_path / "again").read_text() == (tmp_path / "links").read_text()
-    assert error_rate(taught(model, tmp_path), gold) < most
+    # and so do those that are put into a copy of the data folder
+    data, out = str(shutil.copytree(tiny_data, tmp_path / "bin")), str(tmp_path / "taught")
+    main(["align", data, *model[1:], "--gen-subset", "test", "--into-data", "--out", out])
+    assert error_rate(out, gold) < most
 
 
 def test_matrices_do_not_depend_on_the_batch(zoo, tiny_data, tmp_path):

@@ -16,9 +16,8 @@ def test_translates_as_with_its_data_folder(tiny_data, zoo, capsys):
 
 
 def test_lines_with_several_sentences_are_named(zoo, capsys):
-    main(
-        ["translate", str(zoo("reversal").last), "--beam", "1", "ama bel", "Ama belle. Dora.", "ama", "Ama belle! Dora"]
-    )
+    lines = ["ama bel", "Ama belle. Dora.", "ama", "Ama belle! Dora"]
+    main(["translate", str(zoo("reversal").last), "--beam", "1", *lines])
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 4
     assert "line 2 and 1 other: several sentences; a model that has learned single sentences may leave out" in err

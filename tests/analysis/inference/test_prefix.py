@@ -65,7 +65,3 @@ def test_a_prefix_is_split_as_the_target_is(tiny_data, zoo, tmp_path):
     made = Translator(str(tiny_data), str(zoo("reversal").last), bpe_codes=str(codes), tokenizer="moses", cpu=True)
     one = made("ama", prefix="ama, AMA")[0]
     assert one.given == 3 and one.record.target[:3] == ["ama", "<unk>", "ama"]  # tokenised and in lower case
-
-
-def test_joiners_and_soft_hyphens_of_a_typed_line_stay():
-    assert one_line("می\u200cخواهم  Schiff\u00adfahrt\tda\u2028\x00hier\n") == "می\u200cخواهم Schiff\u00adfahrt da hier"
