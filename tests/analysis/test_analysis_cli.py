@@ -12,30 +12,15 @@ from fairseq_attn_plugin.errors import OptionError
 
 from cli import USER_DIR, run_cli
 
-LOADING_A_MODEL = [
-    "align",
-    "faithfulness",
-    "extract",
-    "serve",
-    "export",
-    "classify",
-    "election",
-    "report",
-    "translate",
-    "train",
-]
-
-
-def help_of(name, capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main([name, "--help"])
-    assert ended.value.code == 0
-    return capsys.readouterr().out
+LOADING_A_MODEL = "align faithfulness extract serve export classify election report translate train".split()
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_help(name, capsys):
-    shown = help_of(name, capsys)
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
     assert shown.startswith(f"usage: fairseq-attn {name}") and "show this help message" in shown
     assert ("--user-dir FOLDER" in shown) == (name in LOADING_A_MODEL)
 
@@ -73,7 +58,6 @@ def complete(tmp_path, monkeypatch):
         "faithfulness MODEL --out none/x",
         "frequency TEXT --train TEXT --reference TEXT --json none/x",
         "import TEXT --format huggingface --out none/x",
-        "lagging RECORDS --out none/x",
         "lexicon RECORDS --out none/x",
     ],
 )
@@ -158,11 +142,8 @@ def test_a_user_dir_is_imported_before_the_command_runs(tmp_path, user_dir):
         cli.main([*command, "--user-dir", str(folder), "--user-dir", str(other)])
 
 
-def test_the_package_itself_is_a_user_dir():
+def test_an_installed_package_is_a_user_dir_by_its_name_and_so_is_this_package(tmp_path, user_dir, monkeypatch):
     import_user_dir(USER_DIR)
-
-
-def test_an_installed_package_is_a_user_dir_by_its_name(tmp_path, user_dir, monkeypatch):
     user_dir("attn_user_dir_three", "imported = True\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir("/")

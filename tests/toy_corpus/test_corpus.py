@@ -31,7 +31,10 @@ def fan_outs(pair):
 
 
 def test_the_same_seed_gives_the_same_files(tmp_path, capsys):
-    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+    """Whatever the process and the version of Python; and another seed other ones."""
+    text = repr([tuple(pair) for pair in corpus.generate(1, {"train": 200})["train"]])
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "d21a0e9b5b3ccd6d"
+    for name, seed in (("a", 3), ("b", 4)):
         arguments = ["--out", tmp_path / name, "--seed", seed, "--train", 60, "--valid", 7, "--test", 8]
         main([str(argument) for argument in arguments])
     assert "train 60, valid 7, test 8" in capsys.readouterr().out
@@ -39,14 +42,8 @@ def test_the_same_seed_gives_the_same_files(tmp_path, capsys):
     assert names == sorted(f"{split}.{kind}" for split in corpus.SPLITS for kind in ("vr", "dm", "align"))
     for name in names:
         content = (tmp_path / "a" / name).read_bytes()
-        assert content == (tmp_path / "b" / name).read_bytes()
-        assert content != (tmp_path / "c" / name).read_bytes()
+        assert content != (tmp_path / "b" / name).read_bytes()
         assert content.count(b"\n") == {"train": 60, "valid": 7, "test": 8}[name.split(".")[0]]
-
-
-def test_the_corpus_does_not_depend_on_process_or_python_version():
-    text = repr([tuple(pair) for pair in corpus.generate(1, {"train": 200})["train"]])
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "d21a0e9b5b3ccd6d"
 
 
 def test_links_are_within_bounds_and_only_the_words_without_counterpart_have_none(pairs):
@@ -97,8 +94,6 @@ def test_the_seed_draws_the_words_and_the_size_does_not():
     [
         ("--train 0", "--train 0: must be at least 1"),
         ("--test -3", "--test -3: must be at least 1"),
-        ("--max-words 2", "--max-words 2: the shortest sentence has 3"),
-        ("--train 100000 --max-words 3", "--train 100000: too many sentences of at most 3 words"),
         (f"--out {__file__}", "is a file; must be a folder"),
     ],
 )

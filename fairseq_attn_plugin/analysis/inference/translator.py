@@ -25,7 +25,7 @@ from fairseq import utils
 from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.loading import load_models
-from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
+from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import indices_of
 from fairseq_attn_plugin.analysis.inference.translation import (
     Translation,
@@ -38,6 +38,7 @@ from fairseq_attn_plugin.decoding.export.runtime import one_line
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
+from fairseq_attn_plugin.text.subwords import vocabulary_subwords
 
 __all__ = ["Translation", "Translator"]
 

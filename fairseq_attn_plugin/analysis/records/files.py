@@ -98,10 +98,7 @@ def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
         if number == 0:  # the header
             continue
         try:
-            values = json.loads(line)
-            if isinstance(values, dict) and values.get("rank", 1) != 1:
-                continue  # of an n-best list, which earlier versions wrote
-            record = from_values(values, header)
+            record = from_values(json.loads(line), header)
         except (ValueError, RecursionError):
             raise OptionError(f"{where}: must be a sentence with attention") from None
         yield record

@@ -12,10 +12,11 @@ from __future__ import annotations
 import argparse
 import os
 
-from fairseq_attn_plugin.analysis.importing.conversion import MARKS, import_file
+from fairseq_attn_plugin.analysis.importing.conversion import import_file
 from fairseq_attn_plugin.analysis.importing.formats import FORMATS
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
+from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import check_output
 
 
@@ -31,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="source_lang", default="source", metavar="LANG", help="source language")
     parser.add_argument("--to", dest="target_lang", default="target", metavar="LANG", help="target language")
     parser.add_argument("--name", help="system name for legends and tables (default: the name of FILE)")
-    parser.add_argument("--subwords", choices=MARKS, help="marks of subwords (default: judged by the tokens)")
+    parser.add_argument("--subwords", choices=SUBWORDS, help="marks of subwords (default: judged by the tokens)")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -18,10 +18,10 @@ from fairseq_attn_plugin.analysis.inference.attention_file import default_name
 from fairseq_attn_plugin.analysis.inference.batches import batches_of
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
-from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence, SplitSentences, TextSentences
 from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.subwords import vocabulary_subwords
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 16, "attention_heads": 2, "layers": 2}
 TRANSFORMER = {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in SIZES.items()}

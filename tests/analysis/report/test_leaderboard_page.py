@@ -13,12 +13,11 @@ from sacrebleu.significance import PairedTest
 from fairseq_attn_plugin.errors import OptionError
 
 WORDS = "a house by the river has two red windows and one small door".split()
-SENTENCES = 120
 
 
 def corpus():
     rng = random.Random(1)
-    return [" ".join(rng.choices(WORDS, k=rng.randint(3, 12))) for _ in range(SENTENCES)]
+    return [" ".join(rng.choices(WORDS, k=rng.randint(3, 12))) for _ in range(120)]
 
 
 def translate(references, errors, seed):
@@ -152,29 +151,22 @@ def test_chosen_systems_and_baseline(results, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("damage", "parts"),
+    ("pattern", "text", "message"),
     [
-        (lambda path: path.write_text("{"), ["cannot be read"]),
-        (lambda path: path.write_text(re.sub('"best_updates": [0-9]+, ', "", path.read_text())), ["is not complete"]),
-        (lambda path: path.write_text(path.read_text().replace('"sentences": ["', '"sentences": ["3 ')), ["complete"]),
-        (
-            lambda path: path.write_text(path.read_text().replace('"sentences": [', '"sentences": ["1 1 1 0 0 0", ')),
-            ["the same sentences", "two folders"],
-        ),
+        ("(?s).*", "{", "cannot be read"),
+        ('"best_updates": [0-9]+, ', "", "is not complete"),
+        (r'"sentences": \["', '"sentences": ["3 ', "complete"),
+        (r'"sentences": \[', '"sentences": ["1 1 1 0 0 0", ', "the same sentences"),
     ],
 )
-def test_damaged_results_are_named(damage, parts, results):
+def test_damaged_results_are_named(pattern, text, message, results):
     path = results / "multi30k" / "de-en.bpe" / "lstm_soft.seed1.json"
-    damage(path)
-    with pytest.raises(OptionError) as error:
+    path.write_text(re.sub(pattern, text, path.read_text(), count=1))
+    with pytest.raises(OptionError, match=f"{path}.*{message}"):
         read_tables(results)
-    for part in [str(path), *parts]:
-        assert part in str(error.value)
 
 
 def test_mistakes(results, tmp_path):
-    with pytest.raises(OptionError, match="is not a folder"):
-        read_tables(tmp_path / "none")
     with pytest.raises(OptionError, match="has no results of a leaderboard"):
         read_tables(tmp_path / "results" / "multi30k", ["lstm"])
     with pytest.raises(OptionError, match="--baseline lstm: must be one of better, equal, lstm_soft"):

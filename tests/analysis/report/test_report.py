@@ -42,15 +42,14 @@ def test_measures_of_a_row_without_weights(tmp_path):
 def test_an_unknown_word_of_the_reference_matches_no_output(tmp_path):
     forced = open_records(write_records(tmp_path / "x.jsonl", pairs=[("a", "the <unk>")]))
     read = building._Read([SimpleNamespace(forced=forced)])
-    building._read_corpus(read, SimpleNamespace(gold=None), None)
+    building._read_corpus(read, SimpleNamespace(gold=None))
     assert (read.source, read.reference) == (["a"], ["the <<unk>>"])
 
 
 def test_which_folders_are_systems(tmp_path):
-    for name, file in [("b", "checkpoint_last.pt"), ("a", "checkpoints/checkpoint_best.pt"), ("c", "model.pt")]:
-        (tmp_path / name / file).parent.mkdir(parents=True)
-        (tmp_path / name / file).touch()
-    (tmp_path / "b" / "checkpoint_best.pt").touch()
+    for file in ("b/checkpoint_last.pt", "b/checkpoint_best.pt", "a/checkpoints/checkpoint_best.pt", "c/model.pt"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
     found = find_systems(tmp_path)
     assert [(system.name, system.checkpoint.name) for system in found] == [
         ("a", "checkpoint_best.pt"),
@@ -91,7 +90,6 @@ def test_folders_below_folders_are_systems(tmp_path):
         ("soft-seed_3", "soft"),
         ("seed1", "seed1"),
         ("seedling", "seedling"),
-        ("soft", "soft"),
     ],
 )
 def test_names_without_seed(name, stripped):
@@ -144,10 +142,8 @@ def test_report(tiny_data, trained, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--systems", "nothing"], "--systems nothing: there is no checkpoint_best.pt"),
         (["--systems", "broken", "text"], "none of its systems can be read; broken: .*; text: "),
         (["--baseline", "other"], "--baseline other: must be one of broken, lstm_latent, lstm_soft, text"),
-        (["--beam", "0"], "--beam 0: must be at least 1"),
         (["--gold", "no.gold"], "no.gold"),
     ],
 )

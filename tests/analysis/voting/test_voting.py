@@ -44,6 +44,10 @@ def tally_of(weights, rules=("1",), ratio=1.0):
 
 
 def test_satisfaction_worked_by_hand():
+    for p, size in ((1, 1), (4, 2), (5, 3)):  # chance is the mean over all rankings
+        ranks = np.array(list(itertools.permutations(range(1, p + 1))))
+        satisfied = satisfaction(ranks, np.broadcast_to(np.arange(p) < size, ranks.shape))
+        assert satisfied["k-borda"].mean() == pytest.approx(satisfied["chance"][0])
     assert centres(np.arange(4), 4, 1.0).tolist() == [0, 1, 2, 3]
     assert rank(WEIGHTS, np.arange(4)).tolist() == RANKS
     members = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]], dtype=bool)
@@ -123,7 +127,7 @@ def slow_election(sentences, ratio, rules):
     return voters, means, offsets
 
 
-@pytest.mark.parametrize("ratio", [1.0, 0.7, 2.0, 1.1])
+@pytest.mark.parametrize("ratio", [0.7, 2.0])
 def test_against_a_slow_count(ratio):
     """Of one word, none on a side, longer and shorter than expected; weights in tenths, so that many tie."""
     numbers, rules = np.random.default_rng(3), ["half", "log2", "log3", "log4", "2", "7"]
@@ -158,16 +162,7 @@ def test_weights_need_not_sum_to_one():
     assert fitted.mean == 0 and fitted.sigma == SIGMA_FLOOR
 
 
-def test_chance_is_the_mean_over_all_rankings():
-    for p in range(1, 6):
-        ranks = np.array(list(itertools.permutations(range(1, p + 1))))
-        for size in range(1, p + 1):
-            members = np.broadcast_to(np.arange(p) < size, ranks.shape)
-            satisfied = satisfaction(ranks, members)
-            assert satisfied["k-borda"].mean() == pytest.approx(satisfied["chance"][0]), (p, size)
-
-
-@pytest.mark.parametrize("ratio", [1.0, 0.3, 0.4, 0.5, 0.95, 1.1, 1.4, 2.0, 3.0])
+@pytest.mark.parametrize("ratio", [1.0, 0.3, 0.95, 1.4, 3.0])
 def test_centres_are_those_of_the_gaussian_attention(ratio):
     """Where the centre has not come to the last word: beyond it the attention goes on to the end of the sentence."""
     p = 24
