@@ -151,15 +151,6 @@ def test_a_block_at_a_time(tiny_data, monkeypatch):
         np.testing.assert_allclose(one.attention, other.attention, atol=2e-6)
 
 
-def test_sentences_that_are_too_long_are_left_out(tiny_data):
-    loaded = loaded_of(tiny_data, "lstm_soft")
-    loaded.task.cfg.max_source_positions = 6
-    sentences = SplitSentences(loaded, "test")
-    fitting = [sentence.id for sentence in sentences(0) if len(sentence.source) <= 6]
-    assert 0 < len(fitting) < 40
-    assert [record.id for record in extract(loaded, sentences)] == fitting
-
-
 def test_text_keeps_words_that_the_model_does_not_know(tiny_data, tmp_path):
     loaded = loaded_of(tiny_data, "lstm_soft")
     (tmp_path / "in").write_text("ama neu cor\n\nbel\n")

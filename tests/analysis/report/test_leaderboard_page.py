@@ -136,18 +136,14 @@ def test_the_page(results, tmp_path, capsys):
 def test_a_file_has_a_run_in_each_line(results, tmp_path):
     lines = tmp_path / "lines.jsonl"
     lines.write_text("".join(path.read_text() + "\n" for path in sorted(results.rglob("*.json"))))
-    main([str(results), "--out", str(tmp_path / "files")])
-    main([str(lines), "--out", str(tmp_path / "lines")])
+    write_leaderboard(results, tmp_path / "files", ["equal", "better"], "better", samples=50)
+    write_leaderboard(lines, tmp_path / "lines", ["equal", "better"], "better", samples=50)
+    rows = cells(tmp_path / "lines", "## multi30k")
+    assert list(rows) == ["equal", "better"] and rows["better"]["p"] == "\u2013"
     assert cells(tmp_path / "lines", "## multi30k de-en") == cells(tmp_path / "files", "## multi30k/de-en.bpe")
     lines.write_text(lines.read_text().replace('"best_updates"', '"updates"', 2))
     with pytest.raises(OptionError, match="lines.jsonl/1: is not complete"):
         read_tables(lines)
-
-
-def test_chosen_systems_and_baseline(results, tmp_path):
-    write_leaderboard(results, tmp_path, ["equal", "better"], "better", samples=50)
-    rows = cells(tmp_path, "## multi30k")
-    assert list(rows) == ["equal", "better"] and rows["better"]["p"] == "\u2013"
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,83 @@
-"""fairseq-attn report: all systems of a folder, what they are measured by, and a folder with broken ones in it."""
+"""fairseq-attn report: documents, the systems of a folder, their measures, seeds, and a folder with broken ones."""
 
 import math
 import re
+import shutil
+import statistics
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from omegaconf import OmegaConf
 from records_for_tests import record, write_records
+from sacrebleu.metrics import BLEU
 
 from fairseq_attn_plugin import cli
+from fairseq_attn_plugin.analysis.outputs.significance import score_systems
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.report import building
-from fairseq_attn_plugin.analysis.report.systems import find_systems, measures, without_seed
+from fairseq_attn_plugin.analysis.report.systems import (
+    Reported,
+    System,
+    find_systems,
+    groups_of,
+    measures,
+    spread,
+    without_seed,
+)
 from fairseq_attn_plugin.errors import OptionError
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
+NASTY = "<script>x</script> a|b *c* _d_ `e` [f](g) #"
+
+
+@pytest.fixture
+def document(tmp_path):
+    (tmp_path / "sub folder").mkdir()
+    (tmp_path / "sub folder" / "x.png").write_bytes(PNG)
+    result = Document(f"Title {NASTY}")
+    result.heading("One")
+    result.subheading("Two")
+    result.paragraph(f"Text\n {NASTY}")
+    result.table(["name", "number", "both"], [[NASTY, 1.5, "2,000 (+3.1)"], ["b", None, "-"]])
+    result.picture(tmp_path / "sub folder" / "x.png", "A picture", lambda path: path.write_bytes(PNG))
+    result.link(tmp_path / "sub folder" / "x.png", "A link")
+    result.code("a ``` b")
+    return result
+
+
+def test_markdown(document, tmp_path):
+    parts = document.markdown(tmp_path).split("\n\n")
+    escaped = r"\<script\>x\</script\> a\|b \*c\* \_d\_ \`e\` \[f\](g) \#"
+    assert parts[0] == f"# Title {escaped}"
+    assert parts[1:4] == ["## One", "### Two", f"Text {escaped}"]
+    rows = [[cell.strip() for cell in line.strip("| ").split(" |")] for line in parts[4].split("\n")]
+    assert rows[0] == ["name", "number", "both"]
+    assert rows[2:] == [[escaped, "1.50", "2,000 (+3.1)"], ["b", "\u2013", "-"]]
+    assert re.fullmatch(r"\|:-+\|-+:\|-+:\|", parts[4].split("\n")[1])
+    assert len({len(line) for line in parts[4].split("\n")}) == 1  # columns line up
+    assert parts[5:7] == ["![A picture](sub%20folder/x.png)", "[A link](sub%20folder/x.png)"]
+    assert parts[7] == "````\na ``` b\n````\n"  # a fence longer than the one in it
+
+
+def test_html(document, tmp_path):
+    html = document.html(tmp_path)
+    assert "<script>x" not in html
+    assert html.count("&lt;script&gt;x&lt;/script&gt; a|b *c*") == 4  # the title is there twice
+    assert '<a href="sub%20folder/x.png">A link</a>' in html and html.count("data:image/png;base64,") == 1
+    assert '<th scope="col" class="number">number</th>' in html and "<td>b</td>" in html
+    assert '<td class="number">1.50</td>' in html and '<td class="number">2,000 (+3.1)</td>' in html
+    assert "<pre>a ``` b</pre>" in html
+
+
+def test_a_table_without_rows(tmp_path):
+    document = Document("x")
+    document.table(["a", "b"], [])
+    assert re.search(r"\| a +\| b +\|\n\|-+\|-+\|", document.markdown(tmp_path))
+    assert "<th" in document.html(tmp_path)
+
 
 pytest.importorskip("matplotlib")
 
@@ -150,3 +215,95 @@ def test_report(tiny_data, trained, tmp_path, capsys):
 def test_mistakes(tiny_data, trained, tmp_path, options, message):
     with pytest.raises(OptionError, match=message):
         cli.main(["report", str(trained), "--data", str(tiny_data), "--out", str(tmp_path / "out"), "--cpu", *options])
+
+
+pytest.importorskip("matplotlib")
+
+
+def run_of(name, seed):
+    config = None if seed is None else {"common": {"seed": seed}}
+    return Reported(System(name, None), 1, None, None, None, config)
+
+
+def grouped(*reported):
+    return {group.name: ([run.system.name for run in group.runs], group.seeds) for group in groups_of(reported)}
+
+
+def test_names_that_differ_in_the_seed_only_are_one_system():
+    runs = [run_of("soft.seed2", 2), run_of("adm.seed1", 1), run_of("soft.seed1", 1)]
+    assert grouped(*runs) == {"soft": (["soft.seed1", "soft.seed2"], [1, 2]), "adm.seed1": (["adm.seed1"], [1])}
+    assert list(grouped(run_of("a", 1), run_of("b", 2))) == ["a", "b"]
+    assert list(grouped(run_of("a.seed1", 1), run_of("a.seed2", 1))) == ["a.seed1", "a.seed2"], "one seed, twice"
+    assert grouped(run_of("a.seed1", None)) == {"a.seed1": (["a.seed1"], [])}, "the seed is not known"
+    for common in (OmegaConf.create({"seed": 3}), SimpleNamespace(seed=3)):
+        assert groups_of([run_of("a", 1)._replace(config={"common": common})])[0].seeds == [3]
+
+
+def test_spread():
+    assert spread([1.0, 3.0], 2) == "2.00 (1.41)" and spread([2.0, 2.0], 1) == "2.0" and spread([1234.5], 0) == "1,234"
+    assert spread([None, 2.0], 2) == "2.00" and spread([], 2) is None
+
+
+def table(markdown, heading):
+    lines = markdown.partition(f"## {heading}\n")[2].splitlines()
+    rows = [[cell.strip().replace("\\", "") for cell in line.strip("|").split("|")] for line in lines if "|" in line]
+    end = next((place for place, row in enumerate(rows) if len(row) != len(rows[0])), len(rows))
+    return {row[0]: dict(zip(rows[0], row)) for row in rows[2:end]}
+
+
+@pytest.fixture(scope="module")
+def grid(zoo, tmp_path_factory):
+    """Two systems with two seeds each, as fairseq-hydra-train -m leaves them; a seed is noise on the parameters."""
+    folder = tmp_path_factory.mktemp("grid")
+    for name in ("lstm_soft", "lstm_adm"):
+        for seed in (1, 2):
+            state = torch.load(zoo(name).last, weights_only=False)
+            state["cfg"]["common"]["seed"] = seed
+            torch.manual_seed(seed)
+            for value in state["model"].values():
+                value += 0.1 * torch.randn_like(value) if value.is_floating_point() else 0
+            (folder / f"{name}.seed{seed}" / "lr=0.1" / "checkpoints").mkdir(parents=True)
+            torch.save(state, folder / f"{name}.seed{seed}" / "lr=0.1" / "checkpoints" / "checkpoint_best.pt")
+    return folder
+
+
+def test_report_of_a_sweep(tiny_data, grid, tmp_path, monkeypatch):
+    out = tmp_path / "report"
+    command = ["report", str(grid), "--data", str(tiny_data), "--out", str(out), "--cpu", "--samples", "20"]
+    command += ["--beam", "2"]
+    cli.main(command)
+    markdown = (out / "report.md").read_text(encoding="utf-8")
+    rows = table(markdown, "Systems")
+    assert list(rows) == ["lstm_adm/lr=0.1", "lstm_soft/lr=0.1"]
+    assert [row["seeds"] for row in rows.values()] == ["2", "2"]
+    adm, soft = rows.values()
+    reference = (tiny_data.parent / "text" / "test.yy").read_text().splitlines()
+    scores = []
+    for file in sorted(out.rglob("attention/lstm_soft.seed*/**/*.beam.jsonl")):
+        lines = [""] * len(reference)
+        for one in open_records(file):
+            lines[one.id] = " ".join(one.target_words)
+        scores.append(BLEU(tokenize="none", force=True).corpus_score(lines, [reference]).score)
+    assert len(scores) == 2
+    spreads = f" ({statistics.stdev(scores):.2f})" if scores[0] != scores[1] else ""
+    assert soft["BLEU"] == f"{statistics.mean(scores):.2f}{spreads}"
+    assert set(adm) >= {"chrF2", "TER", "p", "\u00b1", "perplexity"} and "(" in adm["perplexity"]
+    assert len(list((out / "outputs").rglob("*.txt"))) == 4
+    assert (out / "reference.txt").read_text().splitlines() == reference
+    # a seed that the baseline alone has takes no part in the comparison
+    left = shutil.copytree(grid, tmp_path / "left", ignore=shutil.ignore_patterns("lstm_adm.seed2"))
+    compared = []
+
+    def spy(*arguments, **keywords):
+        compared.append(keywords["seeds_of"])
+        return score_systems(*arguments, **keywords)
+
+    monkeypatch.setattr(building, "score_systems", spy)
+    command[1] = str(left)
+    cli.main([*command, "--baseline", "lstm_soft/lr=0.1"])
+    markdown = (out / "report.md").read_text(encoding="utf-8")
+    assert "Only seeds that both systems have are compared" in markdown
+    rows = table(markdown, "Systems")
+    adm_alone, soft = rows.values()
+    assert soft["seeds"] == "2" and adm_alone["seeds"] == "1"
+    assert compared == [{adm_alone["system"]: [1], "lstm_soft/lr=0.1": [1, 2]}]
