@@ -160,11 +160,9 @@ def user_dir(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
 
     def write(name, code):
-        folder = tmp_path / name
-        (folder / "models").mkdir(parents=True)
-        (folder / "__init__.py").write_text(code)
-        (folder / "models" / "__init__.py").write_text("")
-        return folder
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(code)
+        return tmp_path / name
 
     yield write
     for name in [name for name in sys.modules if name.split(".")[0] in ("attn_user_dir", "attn_broken_dir")]:
@@ -182,8 +180,8 @@ def lstm_of_a_user(args):
 
 
 def test_a_user_dir_is_imported_before_the_command_runs(tmp_path, user_dir):
-    folder, other = user_dir("attn_user_dir", ""), user_dir("attn_user_dir_two", "raise ValueError('imported')")
-    (folder / "models" / "mine.py").write_text(ARCHITECTURE)
+    folder = user_dir("attn_user_dir", ARCHITECTURE)
+    other = user_dir("attn_user_dir_two", "raise ValueError('imported')")
     command = ["classify", "data", "--path", "x.pt", "--input", str(tmp_path / "none")]
     with pytest.raises(OptionError, match="--input .*none: there is no such file"):
         cli.main([*command, "--user-dir", str(folder)])

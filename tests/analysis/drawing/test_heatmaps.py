@@ -42,10 +42,9 @@ def texts_of(path):
 
 
 def test_one_box_for_every_gold_link(tmp_path):
-    for links in ([], [(1, 0)], [(1, 0), (2, 1), (3, 2), (3, 2)]):
-        path = tmp_path / f"{len(links)}.svg"
-        heatmap(WEIGHTS, SOURCE, TARGET, path, gold=links)
-        assert path.read_text(encoding="utf-8").count(f"stroke: {GOLD_COLOUR}") == len(set(links))
+    links = [(1, 0), (2, 1), (3, 2), (3, 2)]
+    heatmap(WEIGHTS, SOURCE, TARGET, tmp_path / "a.svg", gold=links)
+    assert (tmp_path / "a.svg").read_text(encoding="utf-8").count(f"stroke: {GOLD_COLOUR}") == len(set(links))
 
 
 def test_files(tmp_path):

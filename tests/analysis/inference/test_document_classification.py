@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import sys
+from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,12 +27,7 @@ from fairseq_attn_plugin.analysis.inference.classification import (
     split_samples,
     text_samples,
 )
-from fairseq_attn_plugin.analysis.inference.faithfulness import (
-    Means,
-    Measuring,
-    document_faithfulness,
-    word_gradients,
-)
+from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring, document_faithfulness, word_gradients
 from fairseq_attn_plugin.criterions.document_classification import DocumentClassificationCriterion, macro_f1
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
@@ -58,19 +54,14 @@ def corpus(count, seed):
     return documents
 
 
-def preprocess(text, destdir, *options, splits=("train", "valid", "test")):
-    flags = {"train": "--trainpref", "valid": "--validpref", "test": "--testpref"}
-    for side in ("input0", "label"):
-        prefixes = [part for split in splits for part in (flags[split], f"{text / split}.{side}")]
-        run_cli("fairseq-preprocess", "--only-source", *prefixes, "--destdir", destdir / side, *options)
-
-
 @pytest.fixture(scope="module")
 def data(once):
     def make(root):
         for seed, (split, count) in enumerate([("train", 240), ("valid", 30), ("test", 31)]):
             write_documents(corpus(count, seed), root / "text" / split)
-        preprocess(root / "text", root / "bin")
+        for side in ("input0", "label"):
+            splits = [f"--{split}pref={root}/text/{split}.{side}" for split in ("train", "valid", "test")]
+            run_cli("fairseq-preprocess", "--only-source", *splits, "--destdir", root / "bin" / side)
 
     return once("documents", make) / "bin"
 
@@ -106,12 +97,9 @@ def test_a_training_that_is_interrupted_ends_as_a_whole_one(data, tmp_path):
 
 
 def test_training_learns_which_word_decides_and_logs_accuracy_and_macro_f1(trained, classifier):
-    values = {
-        name: [float(value) for value in re.findall(rf"valid on 'valid' subset.*\| {name} ([\d.]+)", trained.log)]
-        for name in ("loss", "accuracy", "macro_f1")
-    }
-    assert {len(series) for series in values.values()} == {6}
-    assert max(values["accuracy"]) >= 95 and max(values["macro_f1"]) >= 95
+    for name in ("accuracy", "macro_f1"):
+        values = re.findall(rf"valid on 'valid' subset.*\| {name} ([\d.]+)", trained.log)
+        assert len(values) == 6 and max(map(float, values)) >= 95
     assert "class_" not in trained.log, "counts are not shown"
     # the sentence with the word that decides mostly has the greatest weight of its document, by chance one in three
     found = total = 0
@@ -347,8 +335,7 @@ def classifier(data, trained):
 def log_prob(classifier, tokens):
     """Oracle: log p of the classes of one document, [C]."""
     head = classifier.task.cfg.classification_head_name
-    with torch.no_grad():
-        logits, _ = classifier.model(torch.as_tensor(tokens)[None], classification_head_name=head)
+    logits, _ = classifier.model(torch.as_tensor(tokens)[None], classification_head_name=head)
     return logits[0, : len(classifier.labels)].log_softmax(-1)
 
 
@@ -357,25 +344,16 @@ def test_gradients_of_words_are_those_of_the_table(classifier):
     eos = symbols.eos()
     tokens = torch.tensor([5, 6, 7, eos, 8, 9, eos, 10, eos])  # no word occurs twice
     found = word_gradients(classifier, tokens, 1)
-    head = classifier.task.cfg.classification_head_name
-    logits, _ = classifier.model(tokens[None], classification_head_name=head)
-    (gradients,) = torch.autograd.grad(logits[0, : len(classifier.labels)].log_softmax(-1)[1], table)
+    (gradients,) = torch.autograd.grad(log_prob(classifier, tokens)[1], table)
     expected = (gradients * table).sum(1)[tokens].masked_fill(tokens.eq(eos), 0.0)
     torch.testing.assert_close(found, expected.detach(), atol=1e-6, rtol=1e-4)
     twice = torch.tensor([5, 5, eos])
     assert word_gradients(classifier, twice, 1)[0] != word_gradients(classifier, twice, 1)[1]
 
-    original = table.data.clone()
-    table.data[tokens[0]] *= 1.01
-    above = log_prob(classifier, tokens)[1]
-    table.data[tokens[0]] = original[tokens[0]] * 0.99
-    below = log_prob(classifier, tokens)[1]
-    table.data.copy_(original)
-    assert float(found[0]) == pytest.approx(float(above - below) / 0.02, rel=0.05, abs=1e-4)
 
-
+@torch.no_grad()
 def test_all_measures(classifier):
-    samples = [one for _, one in zip(range(11), split_samples(classifier, "test"))]
+    samples = list(islice(split_samples(classifier, "test"), 11))
     options = Measuring(top=(1,), draws=2)
     results = list(document_faithfulness(classifier, samples, options))
     assert [count for count, _ in results] == [8, 3]
@@ -413,7 +391,7 @@ def test_all_measures(classifier):
 
 
 def test_blocks_of_empty_documents(classifier):
-    samples = [one for _, one in zip(range(3), split_samples(classifier, "test"))]
+    samples = list(islice(split_samples(classifier, "test"), 3))
     eos = classifier.task.source_dictionary.eos()
     empty = [samples[0]._replace(tokens=torch.tensor([eos]), sentences=[])] * 8
     options = Measuring(("gradient",), top=(1,), draws=1, permutations=1)

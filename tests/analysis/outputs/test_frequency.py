@@ -56,9 +56,6 @@ def test_shares_and_deviations_by_hand():
 def test_accuracy_by_hand():
     bins = count_bins(TRAINING)
     assert bins.names == ("unseen", "1", "2-4", "5-9", "10-99", "100-999", "1000+")
-    # the: 2 of 3 in the output of the first sentence are right; the dog of the second sentence is in the first
-    output, reference = ["the the the cat new", "dog of"], ["the dog the cat", "of a new"]
-    assert accuracy(output, reference, bins)[:3] == [Accuracy(0, 1, 1), Accuracy(1, 2, 2), Accuracy(3, 4, 4)]
     one = Accuracy(1, 1, 2)
     assert (one.precision, one.recall, one.f1) == (1.0, 0.5, pytest.approx(2 / 3))
     assert (Accuracy(0, 0, 2).precision, Accuracy(0, 2, 0).recall, Accuracy(0, 0, 0).f1) == (None, None, None)
@@ -171,9 +168,8 @@ def test_tables_json_and_pictures(files, capsys):
     assert (out / "frequency.md").read_text() == printed
     assert sorted(p.name for p in out.iterdir()) == ["accuracy.png", "frequency.md", "frequency.png", "rare.png"]
     values = json.loads(path.read_text())
-    assert values["bins"][1] == "10-20 %" and values["rare_bins"] == ["0-10 %", "10-20 %", "20-30 %"]
+    assert values["rare_bins"] == ["0-10 %", "10-20 %", "20-30 %"]
     assert values["different_words_in_bins"] == [0, 2, 0, 0, 2, 0, 0, 0, 1, 0, 0]
-    assert values["training"]["shares"][1::3] == pytest.approx([20, 40, 0, 0])
     assert values["reference"]["words"] == 7 and values["reference"]["different_words"] == 5
     assert values["reference"]["rare_share"] == pytest.approx(100 / 7)
     hyp, same = values["systems"]["hyp"], values["systems"]["_2"]

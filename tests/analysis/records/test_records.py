@@ -1,6 +1,7 @@
 """The files of fairseq-attn extract: what is written is read again, and damage is named."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from fairseq_attn_plugin.analysis.drawing.panels import panel_of
 from fairseq_attn_plugin.analysis.outputs.comparison import compare
 from fairseq_attn_plugin.analysis.records import files
 from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
-from fairseq_attn_plugin.analysis.records.record import Header, Record, shown_units
+from fairseq_attn_plugin.analysis.records.record import Record, shown_units
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
 
@@ -37,6 +38,12 @@ def test_round_trip(tmp_path):
             for name in ("attention", "posterior"):
                 np.testing.assert_allclose(one.weights[name], other.weights[name], atol=1e-5)
     assert not partial_path(path).exists() and set(records.find([3, 9])) == {3}
+
+
+def headers(path):
+    """That of a file, and one of another run."""
+    header = open_records(path).header
+    return header, replace(header, target="beam 5")
 
 
 def test_words_sum_over_the_source_and_average_over_the_target():
@@ -154,8 +161,7 @@ def test_what_holds_no_sentence_is_no_interrupted_run(tmp_path):
     """Another run's header alone: its first batch failed, or it was never begun."""
     path = tmp_path / "x.jsonl"
     lines = write_records(tmp_path / "all.jsonl").read_bytes().splitlines(keepends=True)
-    header = open_records(tmp_path / "all.jsonl").header
-    other = Header(**{**header.__dict__, "target": "beam 5"})
+    header, other = headers(tmp_path / "all.jsonl")
     for content in (lines[0], lines[0] + lines[1][:50], b"", b"{"):
         partial_path(path).write_bytes(content)
         writer = RecordWriter(path, other)
@@ -167,10 +173,9 @@ def test_what_holds_no_sentence_is_no_interrupted_run(tmp_path):
 def test_what_another_run_or_damage_left_is_replaced_where_that_is_wanted(tmp_path):
     path = tmp_path / "x.jsonl"
     content = write_records(tmp_path / "all.jsonl").read_bytes()
-    header = open_records(tmp_path / "all.jsonl").header
-    other = Header(**{**header.__dict__, "target": "beam 5"})
+    header, other = headers(tmp_path / "all.jsonl")
     # it is the same run wherever the checkpoint was looked for
-    assert header.same_run(Header(**{**header.__dict__, "checkpoint": "elsewhere/checkpoint_best.pt"}))
+    assert header.same_run(replace(header, checkpoint="elsewhere/checkpoint_best.pt"))
     for left, with_header in ((content, other), (content[:-2] + b"\n", header), (b"no header\nx\n", header)):
         partial_path(path).write_bytes(left)
         with pytest.raises(OptionError):
@@ -210,7 +215,7 @@ def test_a_writer_that_came_between_locking_and_renaming_begins_anew(tmp_path, m
         lock(self)
 
     monkeypatch.setattr(RecordWriter, "_lock", finish_and_lock)
-    other = Header(**{**first.header.__dict__, "target": "beam 5"})
+    other = replace(first.header, target="beam 5")
     second = RecordWriter(path, other, replace=True)
     assert second.done == 0 and [one.id for one in open_records(path)] == [0, 1, 2]
     second.finish()

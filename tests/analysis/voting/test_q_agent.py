@@ -161,11 +161,9 @@ def test_seeds_and_frequencies():
     first = learn(path, states, torch.ones(len(path.words)), settings)
     assert torch.equal(state, torch.random.get_rng_state())
     torch.rand(5)
-    again = learn(path, states, torch.ones(len(path.words)), settings)
-    other = learn(path, states, torch.ones(len(path.words)), settings._replace(seed=4))
-    one, two, three = (network.state_dict() for network in (first, again, other))
-    assert all(torch.equal(value, two[name]) for name, value in one.items())
-    assert not all(torch.equal(value, three[name]) for name, value in one.items())
+    for seed in (3, 4):
+        again = learn(path, states, torch.ones(len(path.words)), settings._replace(seed=seed)).state_dict()
+        assert all(torch.equal(value, again[name]) for name, value in first.state_dict().items()) == (seed == 3)
     # episodes begin at the words that have a frequency, and of those at the ones that a hop leads from
     assert not path.words[0].ge(0).any()
     frequencies = torch.zeros(len(path.words))
@@ -272,7 +270,6 @@ def test_start_words_are_those_of_a_split(tiny_data, tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(word_table, "learn", lambda *given: seen.append(given[2]) or learn(*given))
     cli.main(["election", str(tiny_data), "--agent", str(out), "--updates", "20", "--start-split", "valid"])
-    assert json.loads(out.read_text())["start_split"] == "valid"
     assert torch.equal(seen[0], torch.bincount(expected, minlength=len(task.target_dictionary)))
     data = shutil.copytree(tiny_data, tmp_path / "bin", ignore=shutil.ignore_patterns("valid*"))
     with pytest.raises(OptionError, match="^--start-split valid: .*bin is not there; binarise it"):

@@ -57,7 +57,7 @@ def test_translations_are_those_of_fairseq_interactive(tiny_data, checkpoint, tr
 
 
 def test_text_is_made_into_words(translator):
-    # the dictionary has no capital letter; line ends and characters of control are blanks
+    # line ends and characters of control are blanks
     tokens, ids = translator.encode(" AMA\n bel\x00\u2028cor ")
     assert tokens == ["ama", "bel", "cor"] and len(ids) == 4
     for text in ("", "  \n ", "\x00"):
