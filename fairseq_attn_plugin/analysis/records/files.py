@@ -157,16 +157,19 @@ class Records:
             seen.add(record.id)
             yield record
 
-    def find(self, numbers: Iterable[int]) -> Dict[int, Record]:
-        """The records with these ids, {id: record}, without those that the file does not have."""
+    def select(self, numbers: Iterable[int]) -> Iterator[Record]:
+        """Yields the records with these ids, in the order of the file, without those that it does not have."""
         wanted = set(numbers)
-        found: Dict[int, Record] = {}
-        for record in self:
+        for record in self if wanted else ():
             if record.id in wanted:
-                found[record.id] = record
-                if len(found) == len(wanted):
-                    break
-        return found
+                wanted.remove(record.id)
+                yield record
+                if not wanted:
+                    return
+
+    def find(self, numbers: Iterable[int]) -> Dict[int, Record]:
+        """The records of :meth:`select`, {id: record}."""
+        return {record.id: record for record in self.select(numbers)}
 
     def weights_name(self, name: Optional[str] = None) -> str:
         """``name``, or the default if it is None: ``attention``, or the first matrix of a file without ``attention``.

@@ -1,10 +1,10 @@
 """Turns attention or alignments of another program into a file like those of ``fairseq-attn extract``.
 
     fairseq-attn import marian.out --format marian --source-text test.bpe.de --out marian.jsonl
-    fairseq-attn import attention.json --format huggingface --from de --to en --out opus.jsonl
+    fairseq-attn import attention.jsonl --format huggingface --from de --to en --out opus.jsonl
 
 All commands that read records read the result: plot, explore, align, aer (with --forced), compare, confidence.
-The JSON form of ``--format huggingface`` is for the output of any program.
+The JSON lines of ``--format huggingface`` are for the output of any program.
 """
 
 from __future__ import annotations

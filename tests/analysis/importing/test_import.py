@@ -96,12 +96,11 @@ def test_links_of_another_aligner_come_back_as_they_were(tmp_path, options, caps
     assert '"aer": 0.0' in (tmp_path / "aer.json").read_text()
 
 
-@pytest.mark.parametrize("lines", [False, True])
-def test_hugging_face(tmp_path, lines):
+def test_hugging_face(tmp_path):
     first = {"source": [*"▁ein ▁klei nes ▁haus </s>".split()], "target": ["▁a", "▁small", "▁house", "</s>"]}
     first = {**first, "attention": SOFT.tolist(), "scores": [-1, -1, -1, -1], "reference": "a tiny house"}
     second = {"source": ["▁der", "▁hund"], "target": ["▁the", "▁dog"], "attention": SECOND.tolist()}
-    text = "\n".join(map(json.dumps, [first, second])) if lines else json.dumps([first, second], indent=1)
+    text = "\n".join(map(json.dumps, [first, second]))
     records = run(tmp_path, "huggingface", text, source=None)
     one, other = records
     assert one.source_words == ["ein", "kleines", "haus"] and records.header.subwords == "sentencepiece"
@@ -122,8 +121,8 @@ def test_hugging_face(tmp_path, lines):
         ("marian", "a ||| 0,1 1\n", "line 1: the groups of weights have different lengths"),
         ("marian", "a ||| 0,0,0,0,nan\n", "line 1: attention must not be negative or infinite"),
         ("marian", "a ||| 0-0 ||| WordScores= -1\n", "line 1: has 1 scores for 1 target tokens and the end"),
-        ("huggingface", "[1]", "sentence 0: must have source and target, lists of tokens"),
-        ("huggingface", "[{", "must be a JSON list of sentences"),
+        ("huggingface", "[1]", "line 1: must have source and target, lists of tokens"),
+        ("huggingface", "[{", "line 1: must be a JSON object, a sentence in each line"),
         ("huggingface", '{"source": ["a"], "target": ["b"], "attention": [[1, 0], [1]]}', "line 1: must have source"),
     ],
 )
@@ -192,7 +191,7 @@ def test_the_documented_program_for_hugging_face_models(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "test.de").write_text("ein haus\nhaus\n")
     exec(program, {})
-    cli.main("import attention.json --format huggingface --from de --to en --out opus.jsonl".split())
+    cli.main("import attention.jsonl --format huggingface --from de --to en --out opus.jsonl".split())
     one, other = open_records("opus.jsonl")
     assert (one.source_words, one.target_words) == (["ein", "haus"], ["a", "house"])
     assert (other.source, other.target) == (["\u2581haus"], ["\u2581a"])
