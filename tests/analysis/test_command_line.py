@@ -52,10 +52,7 @@ def test_help_shows_the_name_by_which_the_command_was_called(capsys, monkeypatch
         (["export", "a", "--to", "b", "--bpe", "c"], "unrecognized argument: --bpe; did you mean --beam?"),
         (["align", "a", "--symmetrize", "unoin"], "--symmetrize unoin: is unknown; did you mean union?"),
         (["aer", "--gold", "a", "b", "--treshold=1"], "unrecognized argument: --treshold=1; did you mean --threshold?"),
-        (
-            ["aer", "--gold", "a", "b", "--xyzzy", "c"],
-            "unrecognized arguments: --xyzzy c; fairseq-attn aer --help",
-        ),
+        (["aer", "--gold", "a", "b", "--xyzzy", "c"], "unrecognized arguments: --xyzzy c; fairseq-attn aer --help"),
     ],
 )
 def test_unknown_words(capsys, words, said):

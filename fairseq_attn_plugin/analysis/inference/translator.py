@@ -27,12 +27,7 @@ from torch import Tensor
 from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import indices_of
-from fairseq_attn_plugin.analysis.inference.translation import (
-    Translation,
-    check_length,
-    check_request,
-    translation_of,
-)
+from fairseq_attn_plugin.analysis.inference.translation import Translation, check_length, check_request, translation_of
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.decoding.export.runtime import one_line
 from fairseq_attn_plugin.decoding.options import DecodingOptions

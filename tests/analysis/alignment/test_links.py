@@ -9,7 +9,6 @@ from fairseq_attn_plugin.analysis.alignment.links import (
     GoldAlignment,
     format_alignment,
     parse_alignment,
-    read_alignments,
     read_gold,
 )
 from fairseq_attn_plugin.analysis.alignment.subword_links import convert_file
@@ -37,24 +36,9 @@ def test_anything_else_is_refused(item):
         parse_alignment(f"0-0 {item}")
 
 
-def test_files(tmp_path):
-    alignments = [gold([(0, 0)]), gold([]), gold([(1, 0)], [(0, 2)])]
-    path = tmp_path / "test.align"
-    path.write_text("".join(format_alignment(one) + "\n" for one in alignments))
-    assert path.read_text() == "0-0\n\n0p2 1-0\n"
-    assert read_alignments(path) == alignments
-    path.write_text("0-0\n1-1 x-2\n")
-    with pytest.raises(OptionError, match=r"test\.align, line 2: 'x-2' must be a link"):
-        read_alignments(path)
-
-
 def test_error_rate_sums_over_the_corpus():
     predicted = [{(0, 0), (1, 1), (2, 2), (3, 1)}, [(0, 0), (0, 0)], set()]
-    reference = [
-        gold([(0, 0), (1, 2), (2, 2)], [(1, 1), (1, 3)]),
-        gold([(0, 0)]),
-        gold([(4, 4), (5, 5)]),
-    ]
+    reference = [gold([(0, 0), (1, 2), (2, 2)], [(1, 1), (1, 3)]), gold([(0, 0)]), gold([(4, 4), (5, 5)])]
     score = alignment_error_rate(predicted, reference)
     # |A n S| = 3, |A n P| = 4, |A| = 5 (a repeated link counts once), |S| = 6
     assert score == pytest.approx((1 - 7 / 11, 4 / 5, 3 / 6))
@@ -147,25 +131,13 @@ def test_words_of_subwords():
     assert spell(["a@@", "b@@", "c", "d", "e@@"]) == ["abc", "d", "e"] and spell([]) == []  # it may break off in a word
 
 
-def test_file(corpus):
-    counts = convert_file(*corpus)
-    out = corpus[3].read_text()
-    assert out == PIECES
-    assert counts == (4, 13, 2, 1)
-    # what fairseq-preprocess makes of it
-    assert fairseq_links(out.splitlines()[3]).tolist() == [0, 0, 1, 1, 2, 1]
-
-
 @pytest.mark.parametrize(
     "words, message",
     [
         ("0-0\n0-0\n", r"words: ends after line 2; .*source is longer; each line must be a sentence pair$"),
         (WORDS + "0-0\n", r"source and .*target: ends after line 4; .*words is longer"),
         ("0-0\n0-0 0:0\n\n\n", r"words, line 2: '0:0' must be a link i-j \(sure\) or ipj"),
-        (
-            "0-0 2-0\n\n\n\n",
-            r"words, line 1: link 2-0: the source has 2 words, .*; all links of the line fit if",
-        ),
+        ("0-0 2-0\n\n\n\n", r"words, line 1: link 2-0: the source has 2 words, .*; all links of the line fit if"),
         # binarised it would be empty, which fairseq cannot read
         ("\n\n\n\n", r"words: links no word of any of its 4 sentences$"),
         ("0-3\n\n\n\n", r"words, line 1: link 0-3: the target has 3 words, counted from 0$"),
@@ -194,6 +166,8 @@ def test_command(corpus, capsys):
         f"{corpus[3]}: 13 links of 4 sentence pairs, 2 of them without links; only possible links left out: 1\n"
     )
     assert corpus[3].read_text() == PIECES
+    # what fairseq-preprocess makes of it
+    assert fairseq_links(PIECES.splitlines()[3]).tolist() == [0, 0, 1, 1, 2, 1]
     texts = "0-0 1-1\n", "\u2581das selbe \u2581haus\n", "\u2581same \u2581ho use\n"
     for path, text in zip(corpus, texts):
         path.write_text(text, encoding="utf-8")

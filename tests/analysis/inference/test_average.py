@@ -87,8 +87,12 @@ def test_which_are_chosen(trained, tmp_path):
         state = torch.load(path, weights_only=False)
         state["extra_state"]["val_loss"] = {1: 3.0, 2: 1.0, 3: 4.0, 4: 2.0}[epoch]
         torch.save(state, path)
+        state["cfg"]["checkpoint"]["maximize_best_checkpoint_metric"] = True
+        (tmp_path / "greatest").mkdir(exist_ok=True)
+        torch.save(state, tmp_path / "greatest" / path.name)
     assert last_of(str(folder), 2) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (3, 4)]
     assert best_of(str(folder), 3) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (2, 4, 1)]
+    assert [path[-4] for path in best_of(str(tmp_path / "greatest"), 2)] == ["3", "1"]
     with pytest.raises(OptionError, match=f"--best 5: {folder} has 4 checkpoints to choose from; .*--keep-last-epochs"):
         best_of(str(folder), 5)
     for path in folder.glob("checkpoint?.pt"):

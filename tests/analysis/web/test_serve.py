@@ -197,8 +197,6 @@ def test_only_this_machine_is_answered(client, headers, status):
 
 
 def test_names_that_are_answered(translator, monkeypatch):
-    from fairseq_attn_plugin.analysis.web import server
-
     monkeypatch.setattr(server.socket, "gethostname", lambda: "Desk")
     monkeypatch.setattr(server.socket, "getfqdn", lambda: "desk.example.org.")
 
