@@ -24,13 +24,12 @@ import sys
 from typing import Any, Iterable, Iterator, List, Optional, TextIO, Tuple
 
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
-from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
+from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options
 from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator
 from fairseq_attn_plugin.decoding.export.exported_folder import FORMAT
-from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options, check_search
+from fairseq_attn_plugin.decoding.options import add_decoding_options, check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
-from fairseq_attn_plugin.options import parse_overrides
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.lines import iter_lines
 from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences
@@ -97,16 +96,7 @@ def _translator(args: argparse.Namespace) -> Any:
         )
     from fairseq_attn_plugin.analysis.inference.translator import Translator  # imports torch
 
-    return Translator(
-        args.data,
-        args.path,
-        args.beam,
-        args.lenpen,
-        overrides=parse_overrides(args.model_overrides),
-        cpu=args.cpu,
-        decoding=DecodingOptions.of(args),
-        **text_options(args),
-    )
+    return Translator.of_options(args)
 
 
 def _decoded(lines: Iterable[str]) -> Iterator[str]:

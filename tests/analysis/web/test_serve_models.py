@@ -138,7 +138,7 @@ def test_a_translation_is_edited_by_keyboard_alone(page, served):
     assert not page.one("#results").is_displayed()
 
 
-def test_punctuation_is_separated_if_nothing_else_does(page, tiny_data, zoo, tmp_path_factory):
+def test_the_page_says_where_punctuation_must_stand_apart(page, tiny_data, zoo, tmp_path_factory):
     translator = Translator(str(tiny_data), str(zoo("reversal").last), beam=2, cpu=True)
     translator.task.source_dictionary.add_symbol(".")
     assert translator.separates
