@@ -147,7 +147,7 @@ def test_learns_the_exact_values_and_policy():
     possible = path.words.ge(0)
     # there is something to learn: to go on, to stop at once or later
     assert len(ideal) > 40 and len(set(ideal.tolist())) == 5
-    network = learn(path, states, torch.ones(len(ideal)), Settings(hop_cost=cost, updates=1000, seed=2))
+    network = learn(path, states, torch.ones(len(ideal)), Settings(hop_cost=cost, updates=700, seed=2))
     assert torch.equal(greedy_hops(network, path, states), ideal)
     rows = torch.arange(len(ideal))
     q = torch.stack([network(states.see(rows, torch.full_like(rows, step))) for step in range(4)], 1).detach()
