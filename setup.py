@@ -60,7 +60,6 @@ setup(
         "sacrebleu>=2.0",
         "sacremoses",
         "sentencepiece",
-        "shtab>=1.6",  # completion of fairseq-attn in a shell
         "subword-nmt>=0.3.7",
         "tabulate>=0.9",
         "tensorboardX>=2.5",  # for which fairseq asks in every command

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Dict, List, NoReturn, Optional, Sequence
+from typing import Dict, NoReturn, Optional, Sequence
 
 from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
@@ -58,15 +58,11 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose messages about unknown words name similar ones."""
 
     def error(self, message: str) -> NoReturn:
-        subcommands = [str(name) for action in self._subparsers_of() for name in action.choices or ()]
         wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)'", message)
         if wrong is not None:
             name, lists = wrong.group(1), f"{self.prog} --help lists the subcommands"
-            message = f"{name}: there is no such subcommand; {did_you_mean(name, subcommands, lists, 2, 0.5)}"
+            message = f"{name}: there is no such subcommand; {did_you_mean(name, COMMANDS, lists, 2, 0.5)}"
         super().error(explain_choice(message) or message)
-
-    def _subparsers_of(self) -> List[argparse.Action]:
-        return [action for action in self._actions if action.nargs == argparse.PARSER]
 
 
 class _LazyParser(_Parser):
@@ -77,19 +73,13 @@ class _LazyParser(_Parser):
         self.module = module
         self.mixing = False
 
-    def complete(self) -> None:
-        """Adds the options."""
-        if not self.module:
-            return
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+        if self.mixing:
+            return super().parse_known_args(args, namespace)
         module = importlib.import_module(self.module)
         module.configure(self)
         self.takes_extra = getattr(module, "TAKES_EXTRA", False)
         self.set_defaults(run=module.run)
-
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
-        if self.mixing:
-            return super().parse_known_args(args, namespace)
-        self.complete()
         end = args.index("--") if self.takes_extra and "--" in args else len(args)
         found, unknown = super().parse_known_args(args[:end], namespace)
         if unknown and not any(word.startswith("-") for word in unknown):
@@ -110,19 +100,6 @@ class _LazyParser(_Parser):
         return found, unknown
 
 
-class _Completion(argparse.Action):
-    """Prints the code that makes a shell complete the subcommands and their options."""
-
-    def __call__(self, parser, namespace, shell, option_string=None):  # type: ignore[no-untyped-def, override]
-        import shtab
-
-        for subcommands in parser._subparsers_of():
-            for subcommand in subcommands.choices.values():
-                subcommand.complete()
-        print(shtab.complete(parser, shell))
-        parser.exit()
-
-
 def module_of(name: str) -> str:
     """The module of a subcommand."""
     return f"fairseq_attn_plugin.commands.{'analysis.' if name in ANALYSIS else ''}{name}"
@@ -138,12 +115,6 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     install_hook()
     parser = _Parser(prog=program(), description="Trains translators, and shows their attention.")
     parser.add_argument("--version", action="version", version=f"fairseq_attn_plugin {__version__}")
-    parser.add_argument(
-        "--print-completion",
-        action=_Completion,
-        choices=["bash", "zsh", "tcsh"],
-        help="print the code that makes a shell complete subcommands and options",
-    )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_LazyParser)
     for name, text in COMMANDS.items():
         subparsers.add_parser(

@@ -17,7 +17,7 @@ import logging
 import os
 import sys
 from dataclasses import asdict
-from typing import Any, Dict, Iterator, Optional, TextIO
+from typing import Any
 
 from tqdm import tqdm
 
@@ -25,7 +25,6 @@ from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents
 from fairseq_attn_plugin.analysis.folders import sentence_numbers
 from fairseq_attn_plugin.analysis.inference.classification import (
     ClassificationScores,
-    Classified,
     check_document_labels,
     classify,
     load_classifier,
@@ -90,11 +89,14 @@ def run(args: argparse.Namespace) -> None:
     else:
         samples = split_samples(classifier, args.gen_subset)
     scores, drawn = ClassificationScores(classifier.labels), {}
-    with _output(os.devnull if args.plot and not args.out and sys.stdout.isatty() else args.out) as stream:
+    out = os.devnull if args.plot and not args.out and sys.stdout.isatty() else args.out
+    whole: Any = whole_text(out, f"--out {out}: cannot be written") if out else contextlib.nullcontext(sys.stdout)
+    with whole as stream:
         items = classify(classifier, samples, args.batch_size)
         for number, item in enumerate(tqdm(items, unit=" documents", disable=None, leave=False)):
             scores.add(item)
-            stream.write(json.dumps(_line(item), ensure_ascii=False) + "\n")
+            values = {name: value for name, value in asdict(item).items() if value is not None}
+            stream.write(json.dumps(values, ensure_ascii=False) + "\n")
             if args.plot and number in numbers:
                 drawn[number] = item
     if args.scores:
@@ -108,16 +110,3 @@ def run(args: argparse.Namespace) -> None:
     if args.plot:
         draw_documents(chosen, args.plot)
     print(scores, file=sys.stderr if args.out is None else sys.stdout)
-
-
-@contextlib.contextmanager
-def _output(path: Optional[str]) -> Iterator[TextIO]:
-    if path is None:
-        yield sys.stdout
-    else:
-        with whole_text(path, f"--out {path}: cannot be written") as stream:
-            yield stream
-
-
-def _line(item: Classified) -> Dict[str, Any]:
-    return {name: value for name, value in asdict(item).items() if value is not None}

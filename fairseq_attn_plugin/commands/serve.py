@@ -20,12 +20,11 @@ from typing import Any, Dict, List, Sequence
 
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
-from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
+from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options
 from fairseq_attn_plugin.analysis.records.files import check_labels, label_and_path
-from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options, check_search
+from fairseq_attn_plugin.decoding.options import add_decoding_options, check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import expand
-from fairseq_attn_plugin.options import or_default, parse_overrides
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,11 +41,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
     )
     search = parser.add_argument_group("search, as in fairseq-interactive")
-    search.add_argument("--beam", type=int, metavar="N", help="width of the search (default: 5)")
+    search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
     search.add_argument(
         "--nbest", type=int, metavar="N", help="translations to show (default: 3, or --beam if it is less)"
     )
-    search.add_argument("--lenpen", type=float, metavar="X", help="length penalty (default: 1)")
+    search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
     add_decoding_options(parser)
     add_text_options(parser)
 
@@ -100,16 +99,7 @@ def _check(args: argparse.Namespace) -> None:
 def _loaded(args: argparse.Namespace) -> Any:
     from fairseq_attn_plugin.analysis.inference.translator import Translator
 
-    return Translator(
-        args.data,
-        args.path,
-        or_default(args.beam, 5),
-        or_default(args.lenpen, 1.0),
-        overrides=parse_overrides(args.model_overrides),
-        cpu=args.cpu,
-        decoding=DecodingOptions.of(args),
-        **text_options(args),
-    )
+    return Translator.of_options(args)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -24,14 +24,14 @@ import sys
 from typing import Any, Iterable, Iterator, List, Optional, TextIO, Tuple
 
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
-from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
+from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options
 from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator
 from fairseq_attn_plugin.decoding.export.exported_folder import FORMAT
-from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options, check_search
+from fairseq_attn_plugin.decoding.options import add_decoding_options, check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
-from fairseq_attn_plugin.options import parse_overrides
 from fairseq_attn_plugin.text.counting import counted
+from fairseq_attn_plugin.text.lines import iter_lines
 from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences
 from fairseq_attn_plugin.writing import check_output, whole_text
 
@@ -72,12 +72,12 @@ def run(args: argparse.Namespace) -> None:
     with contextlib.ExitStack() as files:
         lines: Iterable[str] = args.text or sys.stdin
         if args.input:
-            lines = files.enter_context(_opened(args.input))
+            lines = iter_lines(args.input, f"--input {args.input}")
         out: Optional[TextIO] = None
         if args.out:
             out = files.enter_context(whole_text(args.out, f"--out {args.out}: cannot be written"))
         size = BUFFER if args.text or args.input or _is_file(sys.stdin) else 1  # a pipe or a terminal waits for answers
-        numbered, longer = enumerate(_lines(lines, args.input or "standard input")), []
+        numbered, longer = enumerate(_decoded(lines)), []
         while some := list(itertools.islice(numbered, size)):
             longer += [number + 1 for number, line in some if has_several_sentences(line)]
             for row in _rows(translator, some, args):
@@ -96,30 +96,14 @@ def _translator(args: argparse.Namespace) -> Any:
         )
     from fairseq_attn_plugin.analysis.inference.translator import Translator  # imports torch
 
-    return Translator(
-        args.data,
-        args.path,
-        args.beam,
-        args.lenpen,
-        overrides=parse_overrides(args.model_overrides),
-        cpu=args.cpu,
-        decoding=DecodingOptions.of(args),
-        **text_options(args),
-    )
+    return Translator.of_options(args)
 
 
-def _opened(path: str) -> TextIO:
-    try:
-        return open(path, encoding="utf-8-sig", newline="\n")
-    except OSError as error:
-        raise OptionError(f"--input {path}: cannot be read: {error.strerror}") from None
-
-
-def _lines(lines: Iterable[str], name: str) -> Iterator[str]:
+def _decoded(lines: Iterable[str]) -> Iterator[str]:
     try:
         yield from lines
     except UnicodeDecodeError:
-        raise OptionError(f"{name}: is not UTF-8; convert it, as in iconv -f LATIN1 -t UTF-8") from None
+        raise OptionError("standard input: is not UTF-8; convert it, as in iconv -f LATIN1 -t UTF-8") from None
 
 
 def _is_file(stream: TextIO) -> bool:

@@ -14,12 +14,8 @@ RECIPES = PACKAGE / "recipes" if any(PACKAGE.glob("recipes/*.sh")) else PACKAGE.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--configs",
-        action="store_true",
-        help="the folder for --config-dir of fairseq-hydra-train instead",
-    )
-    which.add_argument("--recipes", action="store_true", help="the folder of the recipes instead")
+    which.add_argument("--configs", action="store_true", help="the folder for --config-dir of fairseq-hydra-train")
+    which.add_argument("--recipes", action="store_true", help="the folder of the recipes")
 
 
 def run(args: argparse.Namespace) -> None:

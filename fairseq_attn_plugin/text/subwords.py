@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
 
-__all__ = ["BPE_MARK", "PIECE_MARK", "SUBWORDS", "spell", "word_count", "word_of_subword", "words_of"]
+__all__ = [
+    "BPE_MARK", "PIECE_MARK", "SUBWORDS", "spell", "subwords_of", "vocabulary_subwords", "word_count",
+    "word_of_subword", "words_of",
+]  # fmt: skip
 
 BPE_MARK = "@@"  # subword-nmt: ends each subword of a word except the last one
 PIECE_MARK = "\u2581"  # SentencePiece: starts the first subword of a word
@@ -42,6 +45,23 @@ def words_of(tokens: Sequence[str], subwords: str = "bpe") -> List[int]:
     subword of a word starts with U+2581) or ``none`` (each token is a word).
     """
     return _WORDS[subwords](tokens)
+
+
+def subwords_of(lines: Iterable[str]) -> Tuple[str, str]:
+    """How words are split, ``bpe``, ``sentencepiece`` or ``none``, and the first token that shows it."""
+    for line in lines:
+        if BPE_MARK in line or PIECE_MARK in line:
+            for token in line.split():
+                if token.startswith(PIECE_MARK):
+                    return "sentencepiece", token
+                if token.endswith(BPE_MARK) and token != BPE_MARK:
+                    return "bpe", token
+    return "none", ""
+
+
+def vocabulary_subwords(dictionary: Any) -> str:
+    """How the words of a fairseq dictionary were split, one of ``SUBWORDS``, judged by its marks."""
+    return subwords_of(dictionary.symbols[dictionary.nspecial :])[0]
 
 
 def word_count(words: Sequence[int]) -> int:

@@ -20,11 +20,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the words and the sentences (default: 1)")
     for split, size in SPLITS.items():
         parser.add_argument(f"--{split}", type=int, default=size, metavar="N", help=f"sentences (default: {size})")
-    parser.add_argument("--max-words", type=int, default=18, metavar="N", help="longest source sentence (default: 18)")
     args = parser.parse_args(argv)
     if args.out.exists() and not args.out.is_dir():
         raise OptionError(f"--out {args.out}: is a file; must be a folder")
-    corpus = generate(args.seed, {split: getattr(args, split) for split in SPLITS}, args.max_words)
+    corpus = generate(args.seed, {split: getattr(args, split) for split in SPLITS})
     write(corpus, args.out)
     counts = ", ".join(f"{split} {len(pairs)}" for split, pairs in corpus.items())
     print(f"{args.out}: {counts} sentence pairs ({SOURCE} Velarin, {TARGET} Dormeth, gold alignments in *.align)")

@@ -40,47 +40,35 @@ from fairseq_attn_plugin.toy_corpus.word_forms import Lexicon
 
 SOURCE, TARGET = "vr", "dm"
 SPLITS = {"train": 6000, "valid": 300, "test": 300}
-SHORTEST = 3  # pronoun, verb, full stop
-_PATIENCE = 300  # consecutive draws without a new sentence before generation fails
+SHORTEST = 3  # words of a source sentence: pronoun, verb, full stop
+LONGEST = 18
 
 
-def generate(seed: int = 1, sizes: dict[str, int] | None = None, max_words: int = 18) -> dict[str, list[SentencePair]]:
+def generate(seed: int = 1, sizes: dict[str, int] | None = None) -> dict[str, list[SentencePair]]:
     """Sentence pairs for every split; no source sentence occurs twice.
 
     Args:
         seed: of the words and the sentences
         sizes: number of sentences of each split (default: ``SPLITS``)
-        max_words: greatest length of a source sentence, end mark included
 
     Raises:
-        OptionError: a size is not positive, or the grammar yields too few sentences of this length
+        OptionError: a size is not positive
     """
     sizes = dict(SPLITS if sizes is None else sizes)
     for split, size in sizes.items():
         if size <= 0:
             raise OptionError(f"--{split} {size}: must be at least 1")
-    if max_words < SHORTEST:
-        raise OptionError(f"--max-words {max_words}: the shortest sentence has {SHORTEST} words, end mark included")
     # separate random streams: the number and length of sentences must not change the words of the languages
     grammar = Grammar(Lexicon(random.Random(f"lexicon {seed}")), random.Random(f"sentences {seed}"))
     seen: set[tuple[str, ...]] = set()
     corpus: dict[str, list[SentencePair]] = {}
     for split, size in sizes.items():
         pairs: list[SentencePair] = []
-        failures = 0
         while len(pairs) < size:
             pair = grammar.sentence()
-            if len(pair.source) <= max_words and pair.source not in seen:
+            if len(pair.source) <= LONGEST and pair.source not in seen:
                 seen.add(pair.source)
                 pairs.append(pair)
-                failures = 0
-                continue
-            failures += 1
-            if failures == _PATIENCE:
-                raise OptionError(
-                    f"--{split} {size}: too many sentences of at most {max_words} words: the last {_PATIENCE} draws "
-                    f"were too long or not new (found {len(seen)}); give a smaller number, or raise --max-words"
-                )
         corpus[split] = pairs
     return corpus
 

@@ -1,12 +1,21 @@
-"""The command ``fairseq-attn`` itself: version, completion, and words that are not known."""
+"""The command ``fairseq-attn``: its help, unknown words, mistakes in one line, ``--user-dir``, other folders."""
 
 import os
-import subprocess
+import shutil
+import sys
 
 import pytest
+from fairseq.models import ARCH_MODEL_REGISTRY
+from records_for_tests import write_records
 
-from fairseq_attn_plugin import __version__
-from fairseq_attn_plugin.cli import COMMANDS, main
+from fairseq_attn_plugin import __version__, cli
+from fairseq_attn_plugin.analysis.inference.model_options import import_user_dir
+from fairseq_attn_plugin.cli import main
+from fairseq_attn_plugin.errors import OptionError
+
+from cli import REPO, TINY, USER_DIR, run_cli
+
+TRAIN = "train p.tsv --from a --to b".split()
 
 
 def ended(capsys, *words):
@@ -29,7 +38,8 @@ def test_trainings_that_it_starts_have_the_cache_of_fairseq_train(capsys, monkey
 @pytest.mark.parametrize("path, name", [("/bin/attn-analysis", "attn-analysis"), ("pytest", "fairseq-attn")])
 def test_help_shows_the_name_by_which_the_command_was_called(capsys, monkeypatch, path, name):
     monkeypatch.setattr("sys.argv", [path])
-    assert ended(capsys, "--help")[1].out.startswith(f"usage: {name} ")
+    shown = ended(capsys, "--help")[1].out
+    assert shown.startswith(f"usage: {name} ") and "\n    recipe " in shown
 
 
 @pytest.mark.parametrize(
@@ -37,34 +47,199 @@ def test_help_shows_the_name_by_which_the_command_was_called(capsys, monkeypatch
     [
         (["explor"], "explor: there is no such subcommand; did you mean explore or export?"),
         (["xyzzy"], "xyzzy: there is no such subcommand; fairseq-attn --help lists the subcommands"),
-        (
-            ["train", "p.tsv", "--from", "a", "--to", "b", "--lr", "1e-3"],
-            "unrecognized argument: --lr; options of fairseq-train follow --, as in -- --lr",
-        ),
-        (
-            ["train", "p.tsv", "--from", "a", "--to", "b", "--tokeniser", "none"],
-            "unrecognized argument: --tokeniser; did you mean --tokenizer? options of fairseq-train follow --, as in "
-            "-- --tokeniser",
-        ),
-        (  # no abbreviation of --bpe-codes
-            ["export", "a", "--to", "b", "--bpe", "c"],
-            "unrecognized argument: --bpe; did you mean --beam?",
-        ),
+        ([*TRAIN, "--lr", "1e-3"], "unrecognized argument: --lr; options of fairseq-train follow --, as in -- --lr"),
+        ([*TRAIN, "--tokeniser", "none"], "unrecognized argument: --tokeniser; did you mean --tokenizer? options of"),
+        (["export", "a", "--to", "b", "--bpe", "c"], "unrecognized argument: --bpe; did you mean --beam?"),
         (["align", "a", "--symmetrize", "unoin"], "--symmetrize unoin: is unknown; did you mean union?"),
         (["aer", "--gold", "a", "b", "--treshold=1"], "unrecognized argument: --treshold=1; did you mean --threshold?"),
-        (
-            ["aer", "--gold", "a", "b", "--score-reference", "c"],
-            "unrecognized arguments: --score-reference c; fairseq-attn aer --help lists the options",
-        ),
+        (["aer", "--gold", "a", "b", "--xyzzy", "c"], "unrecognized arguments: --xyzzy c; fairseq-attn aer --help"),
     ],
 )
 def test_unknown_words(capsys, words, said):
     code, (_, error) = ended(capsys, *words)
-    assert code == 2 and error.splitlines()[-1].endswith("error: " + said)
+    assert code == 2 and f"error: {said}" in error.splitlines()[-1]
 
 
-def test_a_shell_completes_subcommands_and_options(capsys):
-    code, (script, _) = ended(capsys, "--print-completion", "bash")
-    assert code == 0
-    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-    assert all(name in script for name in COMMANDS) and "--shortlist" in script
+LOADING_A_MODEL = "align faithfulness extract serve export classify election report translate train".split()
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: fairseq-attn {name}") and "show this help message" in shown
+    assert ("--user-dir FOLDER" in shown) == (name in LOADING_A_MODEL)
+
+
+def test_a_mistake_is_one_line():
+    done = run_cli("fairseq-attn", "plot", "no.jsonl", "--out", "x.png", check=False)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == "fairseq-attn: error: no.jsonl: cannot be read: No such file or directory\n"
+
+
+@pytest.fixture
+def complete(tmp_path, monkeypatch):
+    """Completes a command line: RECORDS, TEXT, MODEL stand for files."""
+    monkeypatch.chdir(tmp_path)
+    write_records(tmp_path / "records.jsonl")
+    (tmp_path / "text").write_text("a\nb\nc\n")
+    files = {"RECORDS": ["records.jsonl"], "TEXT": ["text"], "MODEL": ["data", "--path", "x.pt"]}
+    return lambda line: [part for word in line.split() for part in files.get(word, [word])]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "aer RECORDS --gold TEXT --json none/x",
+        "align RECORDS --out none/x",
+        "average a.pt b.pt --out none/x",
+        "classify MODEL --gen-subset test --out none/x",
+        "compare TEXT --reference TEXT --out none/x.html",
+        "confidence RECORDS --json none/x",
+        "confidence RECORDS --keep 1 --out none/x",
+        "election MODEL --out none/x",
+        "election data --agent none/x",
+        "explore RECORDS --out none/x.html",
+        "extract MODEL --out none/x.jsonl",
+        "faithfulness MODEL --out none/x",
+        "frequency TEXT --train TEXT --reference TEXT --json none/x",
+        "import TEXT --format huggingface --out none/x",
+        "lexicon RECORDS --out none/x",
+    ],
+)
+def test_a_folder_that_is_not_there_is_named_before_the_work(line, complete):
+    option = next(word for word in line.split() if word in ("--agent", "--json", "--out"))
+    with pytest.raises(OptionError, match=f"^{option} none/x.*: cannot be written: there is no folder none$"):
+        cli.main(complete(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "align MODEL --out x --max-tokens 0",
+        "classify MODEL --gen-subset test --batch-size 0",
+        "compare TEXT --reference TEXT --first -1",
+        "confidence RECORDS --samples 1",
+        "election MODEL --max-tokens 0",
+        "election data --agent x --updates 0",
+        "election data --agent x --min-count 0",
+        "extract MODEL --out x.jsonl --max-tokens 0",
+        "faithfulness MODEL --sentences 0",
+        "faithfulness MODEL --seed -1",
+        "lexicon RECORDS --out x --top 0",
+        "lexicon RECORDS --out x --min-count -1",
+        "plot RECORDS --out x --first -1",
+    ],
+)
+def test_a_number_that_is_too_small_is_named(line, complete):
+    option, value = line.split()[-2:]
+    with pytest.raises(OptionError, match=rf"^{option} {value}(\.0)?: must be (at least \d|0 or more)$"):
+        cli.main(complete(line))
+
+
+def test_ctrl_c_is_one_line(monkeypatch, capsys):
+    def interrupted(paths):
+        raise KeyboardInterrupt
+
+    from fairseq_attn_plugin.commands.analysis import align
+
+    monkeypatch.setattr(align, "open_systems", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["align", "a.jsonl", "--out", "links"])
+    assert ended.value.code == 130 and capsys.readouterr().err == "fairseq-attn: interrupted\n"
+
+
+@pytest.fixture
+def user_dir(tmp_path, monkeypatch):
+    """Makes a folder with this code; what its import adds to the interpreter is removed after the test."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def write(name, code):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(code)
+        return tmp_path / name
+
+    yield write
+    for name in [name for name in sys.modules if name.split(".")[0] in ("attn_user_dir", "attn_broken_dir")]:
+        del sys.modules[name]
+    ARCH_MODEL_REGISTRY.pop("lstm_of_a_user", None)
+
+
+ARCHITECTURE = """
+from fairseq.models import register_model_architecture
+
+@register_model_architecture("lstm", "lstm_of_a_user")
+def lstm_of_a_user(args):
+    args.encoder_layers = 1
+"""
+
+
+def test_a_user_dir_is_imported_before_the_command_runs(tmp_path, user_dir):
+    folder = user_dir("attn_user_dir", ARCHITECTURE)
+    other = user_dir("attn_user_dir_two", "raise ValueError('imported')")
+    command = ["classify", "data", "--path", "x.pt", "--input", str(tmp_path / "none")]
+    with pytest.raises(OptionError, match="--input .*none: there is no such file"):
+        cli.main([*command, "--user-dir", str(folder)])
+    assert "lstm_of_a_user" in ARCH_MODEL_REGISTRY
+    import_user_dir(str(folder))  # a second import changes nothing
+    with pytest.raises(OptionError, match=f"^--user-dir {other}: cannot be imported: .*ValueError: imported"):
+        cli.main([*command, "--user-dir", str(folder), "--user-dir", str(other)])
+
+
+def test_an_installed_package_is_a_user_dir_by_its_name_and_so_is_this_package(tmp_path, user_dir, monkeypatch):
+    import_user_dir(USER_DIR)
+    user_dir("attn_user_dir_three", "imported = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir("/")
+    import_user_dir("attn_user_dir_three")
+    assert sys.modules.pop("attn_user_dir_three").imported
+
+
+def test_a_user_dir_that_cannot_be_imported_is_one_line(tmp_path, user_dir):
+    with pytest.raises(OptionError, match="^--user-dir nowhere: there is no such folder"):
+        import_user_dir("nowhere")
+    folder = user_dir("attn_broken_dir", "import os\nraise KeyError('a\\nb')\n")
+    for _ in range(2):  # the failure is not forgotten
+        with pytest.raises(OptionError) as caught:
+            import_user_dir(str(folder))
+        assert str(caught.value) == (
+            f"--user-dir {folder}: cannot be imported: {folder / '__init__.py'}, line 2: KeyError: 'a\\nb'"
+        )
+    (tmp_path / "json").mkdir()
+    with pytest.raises(OptionError, match="--user-dir .*json: cannot be imported: .* not globally unique"):
+        import_user_dir(str(tmp_path / "json"))
+
+
+NAME = ["--user-dir", "fairseq_attn_plugin"]
+
+
+def test_fairseq_trains_and_translates_in_any_folder(tiny_data, tmp_path):
+    options = ["--optimizer", "adam", "--max-tokens", "500", "--max-update", "2", "--save-dir", "here", "--cpu"]
+    run_cli("fairseq-train", tiny_data, *NAME, *TINY["lstm_soft"], *options, cwd=tmp_path)
+    checkpoint = tmp_path / "here" / "checkpoint_last.pt"
+    done = run_cli("fairseq-generate", tiny_data, *NAME, "--path", checkpoint, "--cpu", cwd=tmp_path)
+    assert done.stdout.count("\nH-") == 40
+
+
+def test_hydra_trains_in_any_folder(tiny_data, tmp_path):
+    shutil.copytree(REPO / "configs", tmp_path / "copy")
+    sizes = [f"model.{side}_{name}=16" for side in ("encoder", "decoder") for name in ("embed_dim", "hidden_size")]
+    data = [f"task.data={tiny_data}", "task.source_lang=xx", "task.target_lang=yy"]
+    options = [*data, *sizes, "common.cpu=true", "optimization.max_update=1", "dataset.num_workers=0"]
+    command = ["fairseq-hydra-train", "--config-dir", "copy", "--config-name", "multi30k_adm"]
+    run_cli(*command, *options, cwd=tmp_path)
+    assert list(tmp_path.rglob("checkpoint_last.pt"))
+
+
+def test_where_the_package_is(tmp_path, capsys):
+    assert run_cli("fairseq-attn", "where", cwd=tmp_path).stdout == USER_DIR + "\n"
+    for option, folder in (("--configs", REPO / "configs"), ("--recipes", REPO / "scripts" / "recipes")):
+        main(["where", option])
+        assert capsys.readouterr().out == f"{folder}\n"
+
+
+def test_a_recipe_that_is_not_there(tmp_path):
+    done = run_cli("fairseq-attn", "recipe", "no-such-corpus", cwd=tmp_path, check=False)
+    assert done.returncode == 1 and "there is no such recipe; choose from imdb_han, iwslt14" in done.stderr

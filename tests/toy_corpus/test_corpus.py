@@ -1,8 +1,6 @@
 """The synthetic corpus: reproducible byte by byte, and correctly aligned; and requests that are refused."""
 
 import hashlib
-import random
-from collections import Counter
 
 import pytest
 from sacrebleu.metrics import BLEU
@@ -25,13 +23,12 @@ def pairs(splits):
     return [pair for split in splits.values() for pair in split]
 
 
-def fan_outs(pair):
-    """How many target words each aligned source word has, and the other way round."""
-    return Counter(i for i, _ in pair.links), Counter(j for _, j in pair.links)
-
-
 def test_the_same_seed_gives_the_same_files(tmp_path, capsys):
-    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+    """Whatever the process, the version of Python and the size; and another seed other ones."""
+    assert corpus.generate(1, {"train": 5})["train"] == corpus.generate(1, {"train": 50})["train"][:5]
+    text = repr([tuple(pair) for pair in corpus.generate(1, {"train": 200})["train"]])
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "d21a0e9b5b3ccd6d"
+    for name, seed in (("a", 3), ("b", 4)):
         arguments = ["--out", tmp_path / name, "--seed", seed, "--train", 60, "--valid", 7, "--test", 8]
         main([str(argument) for argument in arguments])
     assert "train 60, valid 7, test 8" in capsys.readouterr().out
@@ -39,14 +36,8 @@ def test_the_same_seed_gives_the_same_files(tmp_path, capsys):
     assert names == sorted(f"{split}.{kind}" for split in corpus.SPLITS for kind in ("vr", "dm", "align"))
     for name in names:
         content = (tmp_path / "a" / name).read_bytes()
-        assert content == (tmp_path / "b" / name).read_bytes()
-        assert content != (tmp_path / "c" / name).read_bytes()
+        assert content != (tmp_path / "b" / name).read_bytes()
         assert content.count(b"\n") == {"train": 60, "valid": 7, "test": 8}[name.split(".")[0]]
-
-
-def test_the_corpus_does_not_depend_on_process_or_python_version():
-    text = repr([tuple(pair) for pair in corpus.generate(1, {"train": 200})["train"]])
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "d21a0e9b5b3ccd6d"
 
 
 def test_links_are_within_bounds_and_only_the_words_without_counterpart_have_none(pairs):
@@ -55,11 +46,10 @@ def test_links_are_within_bounds_and_only_the_words_without_counterpart_have_non
     for pair in pairs:
         assert list(pair.links) == sorted(set(pair.links))
         assert all(0 <= i < len(pair.source) and 0 <= j < len(pair.target) for i, j in pair.links)
-        to_target, to_source = fan_outs(pair)
-        for index, word in enumerate(pair.source):
-            assert (index in to_target) == (word not in unaligned_source), (pair, word)
-        for index, word in enumerate(pair.target):
-            assert (index in to_source) == (word not in unaligned_target), (pair, word)
+        for side, words, unaligned in zip((0, 1), (pair.source, pair.target), (unaligned_source, unaligned_target)):
+            linked = {link[side] for link in pair.links}
+            for index, word in enumerate(words):
+                assert (index in linked) == (word not in unaligned), (pair, word)
 
 
 def test_sentences_are_different_end_with_their_mark_and_keep_to_the_length(splits, pairs):
@@ -85,20 +75,11 @@ def test_neither_copying_nor_translating_from_left_to_right_gets_far(splits):
     assert bleu.corpus_score(references, [references]).score == pytest.approx(100)
 
 
-def test_the_seed_draws_the_words_and_the_size_does_not():
-    one, other = (lex.Lexicon(random.Random(f"lexicon {seed}")) for seed in (1, 2))
-    assert not {noun.source for noun in one.nouns} & {noun.source for noun in other.nouns[:5]}
-    small, large = corpus.generate(1, {"train": 5}), corpus.generate(1, {"train": 50})
-    assert small["train"] == large["train"][:5]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ("--train 0", "--train 0: must be at least 1"),
         ("--test -3", "--test -3: must be at least 1"),
-        ("--max-words 2", "--max-words 2: the shortest sentence has 3"),
-        ("--train 100000 --max-words 3", "--train 100000: too many sentences of at most 3 words"),
         (f"--out {__file__}", "is a file; must be a folder"),
     ],
 )

@@ -11,19 +11,11 @@ A writer who keeps pace from the first word on has an AL near 1; one who reads t
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Sequence
+from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.analysis.records.record import Record
-
-
-class Lagging(NamedTuple):
-    """The lagging of one sentence."""
-
-    reads: List[int]  # g(t) of each target word
-    lagging: float
-    proportion: float
 
 
 def source_words_read(weights: np.ndarray, threshold: float = 0.0) -> List[int]:
@@ -50,8 +42,8 @@ def average_proportion(reads: Sequence[int], source_length: int) -> float:
     return sum(reads) / (source_length * len(reads))
 
 
-def lagging_of(record: Record, threshold: float) -> Optional[Lagging]:
-    """The lagging of a record by its attention to words; None of an empty source or target.
+def lagging_of(record: Record, threshold: float) -> Optional[Tuple[float, float]]:
+    """AL and AP of a record by its attention to words; None of an empty source or target.
 
     A target word of several subwords is written with its last one, a source word is read with its last one.
     """
@@ -60,4 +52,4 @@ def lagging_of(record: Record, threshold: float) -> Optional[Lagging]:
     if not len(weights) or not size:
         return None
     reads = source_words_read(weights, threshold)
-    return Lagging(reads, average_lagging(reads, size), average_proportion(reads, size))
+    return average_lagging(reads, size), average_proportion(reads, size)

@@ -37,24 +37,22 @@ METHODS: Dict[str, Optional[str]] = {
     "loo": "loo",
 }
 ENDS = ("exclude", "null")
-THRESHOLD = 0.3
 
 
 class Linking(NamedTuple):
     """The rule that turns attention into links.
 
-    rule: ``argmax`` links each target word to the source word of greatest weight, the first one of several that tie;
-        ``threshold`` links it to all source words with a weight of at least ``threshold``
-    end: for argmax: ``exclude`` ignores the end of the source, so that every target word with a weight elsewhere has a
-        link; ``null`` leaves a target word without a link if its weight is greatest on the end of the source
+    threshold: None links each target word to the source word of greatest weight, the first one of several that tie; a
+        number links it to all source words with a weight of at least the number
+    end: without a threshold: ``exclude`` ignores the end of the source, so that every target word with a weight
+        elsewhere has a link; ``null`` leaves a target word without a link if its weight is greatest on the end
     weights: name of the matrices; None is ``attention``, or the first matrix of a file without it
     level: ``words`` sums weights over the subwords of a source word and averages them over those of a target word;
         ``subwords`` links subwords
     shift: read the row of the next subword for each subword
     """
 
-    rule: str = "argmax"
-    threshold: float = THRESHOLD
+    threshold: Optional[float] = None
     end: str = "exclude"
     weights: Optional[str] = None
     level: str = "words"
@@ -80,7 +78,7 @@ def record_links(record: Record, linking: Linking = BY_ARGMAX) -> FrozenSet[Link
         record = replace(record, weights={name: np.concatenate([rows[1:], rows[-1:]])})
     weights = record.unit_attention(linking.level, name, end=True)[:-1]
     columns = weights.shape[1] - 1
-    if linking.rule == "threshold":
+    if linking.threshold is not None:
         # a file rounds to DIGITS decimals: a weight that it gives as 0.3 counts as at least 0.3
         rows, found = np.nonzero(weights[:, :columns] >= linking.threshold - 0.5 * 10**-DIGITS)
         return frozenset(zip(found.tolist(), rows.tolist()))
@@ -203,8 +201,8 @@ def align_both(
 def linking_in(records: Records, linking: Linking) -> Linking:
     """The rule with the name of the matrix; for imported links one that takes them all, as those of a word tie."""
     linking = linking._replace(weights=records.weights_name(linking.weights))
-    imported = linking.rule == "argmax" and records.header.options.get("links") is True
-    return linking._replace(rule="threshold", threshold=10**-DIGITS) if imported else linking
+    imported = linking.threshold is None and records.header.options.get("links") is True
+    return linking._replace(threshold=10**-DIGITS) if imported else linking
 
 
 def _linked(records: Records, linking: Linking) -> Iterator[Tuple[int, _Linked]]:
@@ -245,16 +243,14 @@ def add_linking_options(parser: Any) -> None:
 
 def linking_of(args: argparse.Namespace) -> Linking:
     """The rule that the options describe; raises ``OptionError`` if they contradict each other."""
-    method, rule = args.method, "argmax" if args.threshold is None else "threshold"
-    if rule == "threshold" and args.end is not None:
+    method, matrix = args.method, METHODS[args.method]
+    if args.threshold is not None and args.end is not None:
         raise OptionError(f"--end {args.end}: excludes --threshold, which always ignores the end")
-    threshold = THRESHOLD if args.threshold is None else args.threshold
-    if not threshold > 0:  # this also refuses nan
-        raise OptionError(f"--threshold {threshold}: must be above 0")
-    matrix = METHODS[method]
+    if args.threshold is not None and not args.threshold > 0:  # this also refuses nan
+        raise OptionError(f"--threshold {args.threshold}: must be above 0")
     if matrix is not None and args.weights not in (None, matrix):
         raise OptionError(f"--weights {args.weights}: --method {method} reads the matrix {matrix}; leave one out")
-    return Linking(rule, threshold, args.end or "exclude", matrix or args.weights, args.level, method == "shift")
+    return Linking(args.threshold, args.end or "exclude", matrix or args.weights, args.level, method == "shift")
 
 
 def check_matrix(records: Records, method: str) -> None:
@@ -271,9 +267,9 @@ def describe_linking(linking: Linking) -> str:
     """The rule in words, for the text below a table."""
     matrix = f" of the matrix {linking.weights}" if linking.weights else ""
     matrix += ", of the next step" if linking.shift else ""
-    if linking.rule == "threshold":
+    if linking.threshold is not None:
         return f"{linking.level} with a weight of at least {linking.threshold:g}{matrix} are linked"
-    null = "a target unit whose weight is greatest on the end of the source has no link (--end null)"
-    ends = {"null": null, "exclude": "the end of the source is ignored (--end exclude)"}
-    linked = f"target {linking.level} are linked to the source {linking.level} of greatest weight{matrix}"
-    return f"{linked}; {ends[linking.end]}"
+    end = "the end of the source is ignored (--end exclude)"
+    if linking.end == "null":
+        end = "a target unit whose weight is greatest on the end of the source has no link (--end null)"
+    return f"target {linking.level} are linked to the source {linking.level} of greatest weight{matrix}; {end}"

@@ -1,19 +1,10 @@
-"""Writes the sentences of another program as records.
-
-Programs mark the subwords of a word in ways of their own. Records have the marks ``bpe`` or ``sentencepiece``:
-
-    bpe            haus@@ tür           subword-nmt
-    sentencepiece  ▁haus tür            SentencePiece, and the spacers of OpenNMT's tokeniser
-    wordpiece      haus ##tür           BERT
-    byte-level     Ġhaus tür            GPT-2, BART: each character stands for a byte
-"""
+"""Writes the sentences of another program as records."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
-from typing import AbstractSet, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 from tqdm import tqdm
@@ -23,18 +14,9 @@ from fairseq_attn_plugin.analysis.importing.formats import FORMATS, Files, Sente
 from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
+from fairseq_attn_plugin.text.subwords import subwords_of
 
 ENDS = ("</s>", "<eos>", "<EOS>", "<|endoftext|>", "[SEP]")  # what programs call the end of a sentence
-# kind -> what it becomes in records
-MARKS = {
-    "bpe": "bpe",
-    "sentencepiece": "sentencepiece",
-    "wordpiece": "bpe",
-    "byte-level": "sentencepiece",
-    "none": "none",
-}
-_SPACE, _PIECE = "\u0120", "##"
 
 
 def imported_records(
@@ -48,7 +30,7 @@ def imported_records(
     Args:
         form: one of ``FORMATS``
         files: the output, and the texts that it needs
-        kind: of subwords, one of ``MARKS``
+        kind: of subwords, one of ``SUBWORDS``
         contents: gets ``links`` or ``weights`` for each sentence, as it has the one or the other
 
     Raises:
@@ -61,12 +43,12 @@ def imported_records(
         sentences = (one._replace(source=source) for one, source in pairs)
     for one in sentences:
         try:
-            record = record_of(one, MARKS[kind])
-            if contents is not None:
-                contents.add("links" if one.weights is None else "weights")
+            record = record_of(one, kind)
         except OptionError as error:
             raise OptionError("; ".join(filter(None, [str(error), FORMATS[form].hint]))) from None
-        yield replace(record, source=marked(record.source, kind), target=marked(record.target, kind))
+        if contents is not None:
+            contents.add("links" if one.weights is None else "weights")
+        yield record
 
 
 def record_of(sentence: Sentence, subwords: str) -> Record:
@@ -143,16 +125,15 @@ def import_file(args: argparse.Namespace) -> Header:
     there is no sentence, or ``args.out`` cannot be written.
     """
     form, files = args.format, Files(args.file, args.source_text, args.target_text)
-    counts: Dict[str, int] = {}
     contents: Set[str] = set()
-    sentences = 0
+    sentences, kind = 0, "none"
     checked = imported_records(form, files, contents=contents)
     for record in tqdm(checked, "check", unit="", disable=None):
-        count_marks((*record.source, *record.target), counts)
+        kind = subwords_of([*record.source, *record.target])[0] if kind == "none" else kind
         sentences += 1
     if not sentences:
         raise OptionError(f"{files.path}: has no sentence")
-    kind = args.subwords or judged(counts)
+    kind = args.subwords or kind
     header = Header(
         name=args.name or Path(files.path).stem,
         architecture=form,
@@ -161,7 +142,7 @@ def import_file(args: argparse.Namespace) -> Header:
         target_lang=args.target_lang,
         split=Path(files.source_text or files.path).name,
         target="reference" if args.forced else "imported",
-        subwords=MARKS[kind],
+        subwords=kind,
         sentences=sentences,
         options={"links": True} if contents == {"links"} else {},
     )
@@ -173,53 +154,3 @@ def import_file(args: argparse.Namespace) -> Header:
         writer.close()
     writer.finish()
     return header
-
-
-def count_marks(tokens: Iterable[str], counts: Dict[str, int]) -> None:
-    """Adds the number of tokens with each kind of mark to ``counts``."""
-    for token in tokens:
-        if token.endswith(BPE_MARK) and token != BPE_MARK:
-            counts["bpe"] = counts.get("bpe", 0) + 1
-        elif token.startswith(PIECE_MARK):
-            counts["sentencepiece"] = counts.get("sentencepiece", 0) + 1
-        elif token.startswith(_PIECE) and token != _PIECE:
-            counts["wordpiece"] = counts.get("wordpiece", 0) + 1
-        elif token.startswith(_SPACE):
-            counts["byte-level"] = counts.get("byte-level", 0) + 1
-
-
-def judged(counts: Dict[str, int]) -> str:
-    """The most frequent kind of mark; ``none`` without marks."""
-    return max(counts, key=lambda kind: counts[kind]) if counts else "none"
-
-
-def marked(tokens: Sequence[str], kind: str) -> List[str]:
-    """The tokens, as many as before, with the marks of ``MARKS[kind]``."""
-    if kind == "byte-level":
-        return [_of_bytes(token) for token in tokens]
-    if kind != "wordpiece":
-        return list(tokens)
-    result: List[str] = []
-    for token in tokens:
-        joined = token.startswith(_PIECE) and token != _PIECE
-        if result and joined and not result[-1].endswith(BPE_MARK):
-            result[-1] += BPE_MARK
-        result.append(token[len(_PIECE) :] if joined else token)
-    return result
-
-
-def _byte_of() -> Dict[str, int]:
-    """The bytes that characters stand for: printable ones for themselves, the others from U+0100 on, in their order."""
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = [byte for byte in range(256) if byte not in shown]
-    return {**{chr(byte): byte for byte in shown}, **{chr(256 + place): byte for place, byte in enumerate(hidden)}}
-
-
-_BYTES = _byte_of()
-
-
-def _of_bytes(token: str) -> str:
-    if not all(letter in _BYTES for letter in token):
-        return token  # a special symbol
-    text = bytes(_BYTES[letter] for letter in token).decode("utf-8", "replace")
-    return PIECE_MARK + text[1:] if text.startswith(" ") else text

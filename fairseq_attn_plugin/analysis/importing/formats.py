@@ -9,10 +9,10 @@ Groups are target tokens and the end, numbers in a group are source tokens and t
 
 ``pharaoh``: word alignments, ``0-0 1-1`` in each line, of fast_align, eflomal, awesome-align and others.
 
-``huggingface``: a JSON form of this package, for any program: a list of sentences, or one in each line::
+``huggingface``: a JSON form of this package, for any program, with a sentence in each line::
 
-    [{"source": ["▁ein", "▁haus", "</s>"], "target": ["▁a", "▁house", "</s>"],
-      "attention": [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]}]
+    {"source": ["▁ein", "▁haus", "</s>"], "target": ["▁a", "▁house", "</s>"],
+     "attention": [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]}
 
 ``attention`` has a row for each target token and a number for each source token. The last token of a side may be its
 end; without it, a last row or column that no token has is the end's. A sentence may have ``scores`` (natural log
@@ -24,7 +24,6 @@ from __future__ import annotations
 import json
 import re
 from itertools import zip_longest
-from pathlib import Path
 from typing import (
     AbstractSet,
     Any,
@@ -148,32 +147,13 @@ def read_pharaoh(files: Files) -> Iterator[Sentence]:
 
 
 def read_hugging_face(files: Files) -> Iterator[Sentence]:
-    """Yields the sentences; raises ``OptionError``, which names line or sentence, for another form."""
-    for number, (where, values) in enumerate(_objects(files.path)):
-        yield _sentence(values, where, number)
-
-
-def _objects(path: str) -> Iterator[Tuple[str, Any]]:
-    """The sentences of a list, which is read in full, or of lines."""
-    lines = False
-    for where, line in numbered_lines(path, LONGEST):
-        if not line.strip():
-            continue
-        if not lines and line.lstrip().startswith("["):
-            break
-        lines = True
+    """Yields the sentences; raises ``OptionError``, which names the line, for another form."""
+    for number, (where, line) in enumerate(numbered_lines(files.path, LONGEST)):
         try:
-            yield where, json.loads(line)
+            values = json.loads(line)
         except (ValueError, RecursionError):
-            raise OptionError(f"{where}: must be a JSON object, or the file a list of them") from None
-    if lines:
-        return
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise OptionError(f"{path}: must be a JSON list of sentences: {error}") from None
-    for number, values in enumerate(found):
-        yield f"{path}, sentence {number}", values
+            raise OptionError(f"{where}: must be a JSON object, a sentence in each line") from None
+        yield _sentence(values, where, number)
 
 
 def _sentence(values: Any, where: str, number: int) -> Sentence:

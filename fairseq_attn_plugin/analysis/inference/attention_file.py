@@ -12,13 +12,14 @@ from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction, extract
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models
-from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
+from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, TextSentences, fingerprint
 from fairseq_attn_plugin.analysis.records.files import Records, open_records
 from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import ModelFolder
+from fairseq_attn_plugin.text.subwords import vocabulary_subwords
 from fairseq_attn_plugin.writing import PathLike
 
 
@@ -63,7 +64,7 @@ def describe_extraction(
         target_lang=loaded.languages[1],
         split=sentences.name,
         target="reference" if extraction.beam is None else f"beam {extraction.beam}",
-        subwords=extraction.subwords or vocabulary_subwords(loaded.task.target_dictionary),
+        subwords=vocabulary_subwords(loaded.task.target_dictionary),
         sentences=len(sentences),
         weights=extraction.names(loaded.models),
         options={key: value for key, value in about.items() if value not in (None, {}, [], "")},
@@ -122,7 +123,6 @@ def extract_file(
     # the old file stays until the new one is complete
     writer = RecordWriter(path, header, replace=existing != "keep")
     resumed = written = writer.done
-    extraction = extraction._replace(subwords=header.subwords)
     with tqdm(total=len(sentences), initial=writer.next, desc=header.name, unit=" sentences", disable=None) as bar:
         try:
             for record in extract(loaded, sentences, extraction, writer.next):

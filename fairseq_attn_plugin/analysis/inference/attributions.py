@@ -44,17 +44,15 @@ from fairseq_attn_plugin.analysis.inference.forcing import (
     unmoved,
 )
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
-from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.recurrent_decoder import RecurrentDecoder
-from fairseq_attn_plugin.text.subwords import words_of
+from fairseq_attn_plugin.text.subwords import vocabulary_subwords, words_of
 
-ERASURES = ("remove", "unk")
 SAMPLES, NOISE, SEED = 10, 0.15, 1  # of saliency
 ROWS = 1024  # words of the whole vocabulary at a time
 
-Method = Callable[[LoadedModels, Sequence[SourceSentence], str, int], List[Tensor]]
+Method = Callable[..., List[Tensor]]  # of models, sentences, and optionally the subwords in a batch
 
 
 def source_units(loaded: Any, sentence: SourceSentence) -> List[List[int]]:
@@ -68,22 +66,14 @@ def source_units(loaded: Any, sentence: SourceSentence) -> List[List[int]]:
     return groups + [[place] for place in range(len(words), len(sentence.source))]
 
 
-def erased(loaded: Any, source: Tensor, places: Sequence[int], how: str = "remove") -> Tensor:
-    """The source ``[N]`` without what stands at ``places``.
-
-    ``remove`` makes it shorter, ``unk`` puts ``<unk>`` there. Where nothing would be left, one ``<unk>`` is left.
-    """
-    gone = torch.zeros(len(source), dtype=torch.bool)
-    gone[list(places)] = True
-    unk = loaded.task.source_dictionary.unk()
-    if how == "unk":
-        return source.masked_fill(gone, unk)
-    return source.new_tensor([unk]) if bool(gone.all()) else source[~gone]
+def erased(loaded: Any, source: Tensor, places: Sequence[int]) -> Tensor:
+    """The source ``[N]`` without what stands at ``places``. Where nothing would be left, one ``<unk>`` is left."""
+    left = torch.ones(len(source), dtype=torch.bool)
+    left[list(places)] = False
+    return source[left] if bool(left.any()) else source.new_tensor([loaded.task.source_dictionary.unk()])
 
 
-def leave_one_out(
-    loaded: LoadedModels, sentences: Sequence[SourceSentence], erase: str = "remove", max_tokens: int = 4000
-) -> List[Tensor]:
+def leave_one_out(loaded: LoadedModels, sentences: Sequence[SourceSentence], max_tokens: int = 4000) -> List[Tensor]:
     """The formula of the module's text, ``[T, N]`` of each sentence; the rows of a batch are erasures of many words.
 
     Each subword of a word has an equal share of the difference.
@@ -92,7 +82,7 @@ def leave_one_out(
     units = [source_units(loaded, one) for one in sentences]
     for one, groups in zip(sentences, units):
         rows.append(one)
-        rows += [one._replace(source=erased(loaded, one.source, group, erase)) for group in groups]
+        rows += [one._replace(source=erased(loaded, one.source, group)) for group in groups]
     scores = iter(forced_scores(loaded, rows, max_tokens))
     result = []
     for one, groups in zip(sentences, units):
@@ -104,16 +94,12 @@ def leave_one_out(
     return result
 
 
-def gradient(
-    loaded: LoadedModels, sentences: Sequence[SourceSentence], erase: str = "", max_tokens: int = 4000
-) -> List[Tensor]:
+def gradient(loaded: LoadedModels, sentences: Sequence[SourceSentence], max_tokens: int = 4000) -> List[Tensor]:
     """The formula of the module's text, ``[T, N]`` of each sentence."""
     return gradients_times_input(loaded, sentences, max_tokens)
 
 
-def saliency(
-    loaded: LoadedModels, sentences: Sequence[SourceSentence], erase: str = "", max_tokens: int = 4000
-) -> List[Tensor]:
+def saliency(loaded: LoadedModels, sentences: Sequence[SourceSentence], max_tokens: int = 4000) -> List[Tensor]:
     """The formula of the module's text, ``[T, N]`` of each sentence.
 
     The noise follows from the number of the sentence and i, whatever else is in the batch.
@@ -157,7 +143,7 @@ def _attributed(
     loaded: LoadedModels, sentences: Sequence[SourceSentence], sample: Dict[str, Any], method: Method
 ) -> Tensor:
     """The values of single sentences as weights, in the rows and columns of their batch."""
-    found = method(loaded, sentences, "remove", 4000)
+    found = method(loaded, sentences)
     result = torch.zeros(*sample["target"].shape, sample["net_input"]["src_tokens"].size(1))
     for row, place in enumerate(sample["id"].tolist()):
         values = as_weights(found[place])

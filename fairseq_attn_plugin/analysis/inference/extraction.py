@@ -20,11 +20,10 @@ from fairseq_attn_plugin.analysis.inference.attributions import MATRICES
 from fairseq_attn_plugin.analysis.inference.batches import batches_of, collated, columns_of, targeted_blocks
 from fairseq_attn_plugin.analysis.inference.forcing import Forced, force, weight_names
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
-from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence, symbols_of
 from fairseq_attn_plugin.analysis.outputs.reading import unknown_in_reference
 from fairseq_attn_plugin.analysis.records.record import Record
-from fairseq_attn_plugin.text.subwords import spell
+from fairseq_attn_plugin.text.subwords import spell, vocabulary_subwords
 
 BLOCK = 400  # sentences in memory at a time, which are sorted by length together
 
@@ -34,7 +33,6 @@ class Extraction(NamedTuple):
 
     beam: None forces the references; a number translates with a beam of this width and forces the best hypothesis
     layer: of a transformer's decoder, from 1 (default: the last)
-    subwords: how words were split, one of ``SUBWORDS`` (default: decided by the target vocabulary)
     generation: further options of fairseq's generator, used with ``beam``: ``lenpen``, ``max_len_a``, ...
     max_tokens: greatest number of subwords in a batch, padding included
     matrices: names in :data:`~.attributions.MATRICES`, which are added to what the models give
@@ -42,7 +40,6 @@ class Extraction(NamedTuple):
 
     beam: Optional[int] = None
     layer: Optional[int] = None
-    subwords: Optional[str] = None
     generation: Mapping[str, Any] = {}
     max_tokens: int = 4000
     matrices: Tuple[str, ...] = ()
@@ -77,7 +74,6 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
     where, beam = f"--path {loaded.path}", extraction.beam
     given = extraction.given(loaded.models)
     others = [name for name in extraction.names(loaded.models) if name not in given]
-    subwords = extraction.subwords or vocabulary_subwords(loaded.task.target_dictionary)
     search = (beam, extraction.generation, extraction.max_tokens)
     for block in targeted_blocks(loaded, sentences, BLOCK, start, *search):
         found: List[Record] = []
@@ -85,18 +81,14 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
             sample = collated(loaded, batch)
             forced = force(loaded.models, sample, given, where, extraction.layer)
             forced.weights.update((name, MATRICES[name](loaded, batch, sample)) for name in others)
-            found += _records(loaded, batch, sample, forced, beam is not None, subwords)
+            found += _records(loaded, batch, sample, forced, beam is not None)
         yield from sorted(found, key=lambda record: record.id)
 
 
 def _records(
-    loaded: LoadedModels,
-    batch: List[SourceSentence],
-    sample: Dict[str, Any],
-    forced: Forced,
-    beam: bool,
-    subwords: str,
+    loaded: LoadedModels, batch: List[SourceSentence], sample: Dict[str, Any], forced: Forced, beam: bool
 ) -> Iterator[Record]:
+    subwords = vocabulary_subwords(loaded.task.target_dictionary)
     matrices = {name: matrix.cpu() for name, matrix in forced.weights.items()}
     scores = forced.scores.cpu()
     for row, number in enumerate(sample["id"].tolist()):

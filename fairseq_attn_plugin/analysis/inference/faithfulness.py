@@ -42,7 +42,6 @@ class Measuring(NamedTuple):
     """Options of the measures.
 
     methods: attributions that the attention is compared with
-    erase: what erasing does to a word: ``remove`` takes its subwords out, ``unk`` puts an ``<unk>`` in place of each
     top: numbers k of source words that are erased, or left, together
     draws: random sets of k words of each sentence
     permutations: of the weights of each step
@@ -51,7 +50,6 @@ class Measuring(NamedTuple):
     """
 
     methods: Tuple[str, ...] = tuple(METHODS)[:2]
-    erase: str = "remove"
     top: Tuple[int, ...] = (1, 3)
     draws: int = 10
     permutations: int = 10
@@ -183,7 +181,7 @@ def faithfulness(
             units = [source_units(loaded, one) for one in ready]
             attention = [_of_units(record.attention, groups) for record, groups in zip(records, units)]
             before = [scores.exp().numpy() for scores in forced_scores(loaded, ready, options.max_tokens)]
-            found = {name: METHODS[name](loaded, ready, options.erase, options.max_tokens) for name in options.methods}
+            found = {name: METHODS[name](loaded, ready, options.max_tokens) for name in options.methods}
             for number, groups in enumerate(units):
                 means.add("probability", before[number])
                 values = {name: _of_units(of_all[number].numpy(), groups) for name, of_all in found.items()}
@@ -218,7 +216,7 @@ def _erase(
             if gone not in places:
                 places[gone] = len(rows)
                 positions = [place for unit in gone for place in groups[unit]]
-                rows.append(one._replace(source=erased(loaded, one.source, positions, options.erase)))
+                rows.append(one._replace(source=erased(loaded, one.source, positions)))
             chosen.append((name, number, step, places[gone]))
     scores = forced_scores(loaded, rows, options.max_tokens)
     for name, number, step, row in chosen:
@@ -368,7 +366,7 @@ def _document_values(
     label, found = int(log_probs.argmax()), {}
     for name in options.methods:
         if name == "leave-one-out":
-            rows = [erased(classifier, tokens, unit, options.erase) for level in levels for unit in level.units]
+            rows = [erased(classifier, tokens, unit) for level in levels for unit in level.units]
             changes = (log_probs[label] - _many_scores(classifier, rows, options.max_tokens)[:, label]).numpy()
             found[name] = np.split(changes, np.cumsum([len(level.units) for level in levels])[:-1])
         else:
@@ -418,7 +416,7 @@ def _erase_words(
             for name, _, gone in _erasures(level.weights[None], options, numbers):
                 places = [place for unit in gone for place in level.units[unit]]
                 wanted.append((f"{level.name} {name}", number))
-                rows.append(erased(classifier, documents[number], places, options.erase))
+                rows.append(erased(classifier, documents[number], places))
     best, classes = log_probs.max(1)
     scores = _many_scores(classifier, rows, options.max_tokens)
     for (name, number), after in zip(wanted, scores):

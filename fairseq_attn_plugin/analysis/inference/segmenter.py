@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.reading import NORMALIZERS, build_normalizer
-from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
+from fairseq_attn_plugin.text.subwords import vocabulary_subwords
 
 TOKENIZERS = ("moses", "nltk", "space")  # of fairseq
 CASES = ("auto", "lower", "keep")
@@ -43,14 +43,6 @@ def text_options(args: Namespace) -> Dict[str, Any]:
         "case": args.case,
         "normalizer": args.normalizer,
     }
-
-
-def vocabulary_subwords(dictionary: Any) -> str:
-    """How the words of a vocabulary were split: ``bpe``, ``sentencepiece`` or ``none``, judged by its marks."""
-    symbols = dictionary.symbols[dictionary.nspecial :]
-    if any(symbol.startswith(PIECE_MARK) for symbol in symbols):
-        return "sentencepiece"
-    return "bpe" if any(symbol.endswith(BPE_MARK) for symbol in symbols) else "none"
 
 
 class Segmenter:

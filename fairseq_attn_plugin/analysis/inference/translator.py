@@ -25,19 +25,16 @@ from fairseq import utils
 from torch import Tensor
 
 from fairseq_attn_plugin.analysis.inference.loading import load_models
-from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options, vocabulary_subwords
+from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import indices_of
-from fairseq_attn_plugin.analysis.inference.translation import (
-    Translation,
-    check_length,
-    check_request,
-    translation_of,
-)
+from fairseq_attn_plugin.analysis.inference.translation import Translation, check_length, check_request, translation_of
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.decoding.export.runtime import one_line
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
+from fairseq_attn_plugin.options import parse_overrides
+from fairseq_attn_plugin.text.subwords import vocabulary_subwords
 
 __all__ = ["Translation", "Translator"]
 
@@ -119,6 +116,13 @@ class Translator:
         if found is None:
             raise OptionError(f"{folder}: is no model folder of fairseq-attn train")
         return cls(found.data, found.checkpoint, **text_options(Namespace(**found.text_options())), **options)
+
+    @classmethod
+    def of_options(cls, args: Namespace) -> Translator:
+        """The translator that the options of ``fairseq-attn translate`` and ``serve`` name."""
+        overrides, decoding = parse_overrides(args.model_overrides), DecodingOptions.of(args)
+        given = args.data, args.path, args.beam, args.lenpen, overrides, args.cpu, decoding
+        return cls(*given, **text_options(args))
 
     def __call__(self, text: str, nbest: int = 1, prefix: str = "") -> List[Translation]:
         return self.translate(text, nbest, prefix)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Collection, Dict, Iterable, List, Mapping, Sequence, Tuple
+from typing import Collection, Dict, List, Mapping, Sequence
 
 from fairseq_attn_plugin.analysis.records.files import check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import iter_lines
-from fairseq_attn_plugin.text.subwords import BPE_MARK, PIECE_MARK
+from fairseq_attn_plugin.text.subwords import subwords_of
 from fairseq_attn_plugin.writing import PathLike
 
 _HYPOTHESIS = re.compile(r"H-(\d{1,18})\t(?:-?(?:[0-9.]+(?:e[-+]?\d+)?|inf|nan))(?:\t(.*))?$")  # a score, then the text
@@ -80,18 +80,6 @@ def check_lengths(named: Mapping[str, Sequence[str]]) -> None:
             raise OptionError(
                 f"{name}: has {len(other)} sentences, {first} has {len(lines)}; they must be of the same corpus"
             )
-
-
-def subwords_of(lines: Iterable[str]) -> Tuple[str, str]:
-    """How words are split, ``bpe``, ``sentencepiece`` or ``none``, and the first token that shows it."""
-    for line in lines:
-        if BPE_MARK in line or PIECE_MARK in line:
-            for token in line.split():
-                if token.startswith(PIECE_MARK):
-                    return "sentencepiece", token
-                if token.endswith(BPE_MARK) and token != BPE_MARK:
-                    return "bpe", token
-    return "none", ""
 
 
 def check_tokenisation(named: Mapping[str, Collection[str]]) -> None:

@@ -22,8 +22,6 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence,
 
 import numpy as np
 
-from fairseq_attn_plugin.errors import OptionError
-
 
 class Score(NamedTuple):
     """A system's score by one metric. Without resampling only ``value`` and ``seeds`` are set."""
@@ -160,15 +158,3 @@ def score_systems(
             scores[name] = score_seeds(counted, baseline, samples, seed, least, seeds_of, score=score)
         signatures[name] = str(metric.get_signature())
     return scores, signatures
-
-
-def check_tokenizer(name: str) -> None:
-    """Raises ``OptionError`` for a tokenizer that sacrebleu does not have, or whose package is not installed."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    if name not in BLEU.TOKENIZERS:
-        raise OptionError(f"--tokenize {name}: unknown; choose from {', '.join(BLEU.TOKENIZERS)}")
-    try:
-        BLEU(tokenize=name, force=True)
-    except (ImportError, RuntimeError, OSError) as error:
-        raise OptionError(f"--tokenize {name}: {' '.join(str(error).split())}") from None

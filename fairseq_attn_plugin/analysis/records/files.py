@@ -98,10 +98,7 @@ def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
         if number == 0:  # the header
             continue
         try:
-            values = json.loads(line)
-            if isinstance(values, dict) and values.get("rank", 1) != 1:
-                continue  # of an n-best list, which earlier versions wrote
-            record = from_values(values, header)
+            record = from_values(json.loads(line), header)
         except (ValueError, RecursionError):
             raise OptionError(f"{where}: must be a sentence with attention") from None
         yield record
@@ -160,16 +157,19 @@ class Records:
             seen.add(record.id)
             yield record
 
-    def find(self, numbers: Iterable[int]) -> Dict[int, Record]:
-        """The records with these ids, {id: record}, without those that the file does not have."""
+    def select(self, numbers: Iterable[int]) -> Iterator[Record]:
+        """Yields the records with these ids, in the order of the file, without those that it does not have."""
         wanted = set(numbers)
-        found: Dict[int, Record] = {}
-        for record in self:
+        for record in self if wanted else ():
             if record.id in wanted:
-                found[record.id] = record
-                if len(found) == len(wanted):
-                    break
-        return found
+                wanted.remove(record.id)
+                yield record
+                if not wanted:
+                    return
+
+    def find(self, numbers: Iterable[int]) -> Dict[int, Record]:
+        """The records of :meth:`select`, {id: record}."""
+        return {record.id: record for record in self.select(numbers)}
 
     def weights_name(self, name: Optional[str] = None) -> str:
         """``name``, or the default if it is None: ``attention``, or the first matrix of a file without ``attention``.

@@ -17,11 +17,10 @@ from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_gol
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file, test_sentences
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models, load_split
-from fairseq_attn_plugin.analysis.inference.segmenter import vocabulary_subwords
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, symbols_of
 from fairseq_attn_plugin.analysis.outputs import frequency
-from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_lines, unknown_in_reference
-from fairseq_attn_plugin.analysis.outputs.significance import check_tokenizer, score_systems
+from fairseq_attn_plugin.analysis.outputs.reading import read_lines, unknown_in_reference
+from fairseq_attn_plugin.analysis.outputs.significance import score_systems
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.report import sections
@@ -36,7 +35,7 @@ from fairseq_attn_plugin.analysis.report.systems import (
 )
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.subwords import spell
+from fairseq_attn_plugin.text.subwords import spell, vocabulary_subwords
 from fairseq_attn_plugin.writing import make_folder, whole_text
 
 
@@ -69,12 +68,10 @@ def write_report(folder: Path, data: str, out: Path, settings: Namespace) -> Doc
     """
     systems = find_systems(folder, settings.systems)
     _check(systems, folder, settings)
-    # errors in these files must appear before hours of work
-    given = read_lines(settings.reference) if settings.reference is not None else None
-    if settings.gold is not None:
+    if settings.gold is not None:  # an error in the file must appear before hours of work
         read_gold(settings.gold, settings.one_based)
     make_folder("--out", out / "attention")
-    read = _read(systems, data, out / "attention", settings, given)
+    read = _read(systems, data, out / "attention", settings)
     if not read.reported:
         reasons = "; ".join(map(": ".join, read.failed.items()))
         raise OptionError(f"{folder}: none of its systems can be read; {reasons}")
@@ -91,10 +88,9 @@ def _check(systems: Sequence[System], folder: Path, settings: Namespace) -> None
         raise OptionError(f"--baseline {settings.baseline}: must be one of {', '.join(names)}")
     for name in {frequency.TRAINING, frequency.REFERENCE} & set(names):
         raise OptionError(f"{folder / name}: has the name of a column in the tables; rename the folder")
-    check_tokenizer(settings.tokenize or "none")
 
 
-def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespace, given: Optional[List[str]]) -> _Read:
+def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespace) -> _Read:
     """Extracts the attention of all systems into ``folder``, one model in memory at a time."""
     read = _Read()
     for number, system in enumerate(systems, 1):
@@ -109,7 +105,7 @@ def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespac
             continue
         if len(read.reported) == 1:
             read.training = _training_words(loaded)
-            _read_corpus(read, settings, given)
+            _read_corpus(read, settings)
         # a sentence that is too long for a model has an empty translation
         read.outputs[system.name] = [""] * len(read.reference)
         for record in read.reported[-1].beam:
@@ -119,8 +115,8 @@ def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespac
     return read
 
 
-def _read_corpus(read: _Read, settings: Namespace, given: Optional[List[str]]) -> None:
-    """Reads the texts and the gold alignments; ``given`` are references in the place of the split's."""
+def _read_corpus(read: _Read, settings: Namespace) -> None:
+    """Reads the texts and the gold alignments."""
     forced = read.reported[0].forced
     read.source, read.reference = [""] * forced.header.sentences, [""] * forced.header.sentences
     lengths: List[Optional[Tuple[int, int]]] = [None] * forced.header.sentences
@@ -128,9 +124,6 @@ def _read_corpus(read: _Read, settings: Namespace, given: Optional[List[str]]) -
         read.source[record.id] = " ".join(record.source_words)
         read.reference[record.id] = unknown_in_reference(" ".join(record.target_words))
         lengths[record.id] = (len(record.source_words), len(record.target_words))
-    if given is not None:
-        check_lengths({forced.header.split: read.source, f"--reference {settings.reference}": given})
-        read.reference = given
     if settings.gold is not None:
         read.alignments = read_gold(settings.gold, settings.one_based, lengths)
 
@@ -157,9 +150,8 @@ def _scored_texts(read: _Read, settings: Namespace) -> Tuple[Dict[str, List[str]
     given. Otherwise they are the words of the outputs.
     """
     models = [one.system.model for one in read.reported if one.system.model is not None]
-    asked = settings.reference is not None or settings.tokenize is not None or settings.gen_subset != "test"
-    if asked or len(models) < len(read.reported):
-        return read.outputs, read.reference, settings.tokenize or "none"
+    if settings.gen_subset != "test" or len(models) < len(read.reported):
+        return read.outputs, read.reference, "none"
     texts = {name: list(map(model.detokenizer(), lines)) for (name, lines), model in zip(read.outputs.items(), models)}
     signature = models[0].settings.get("scores", {}).get("bleu", {}).get("signature", "")
     found = re.search(r"tok:([^|]+)", signature)

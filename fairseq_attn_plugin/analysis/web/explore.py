@@ -7,8 +7,8 @@ their sentence, two characters each. The page joins subwords to words as :meth:`
 from __future__ import annotations
 
 import math
-from itertools import groupby
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from itertools import groupby, islice
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from tqdm import tqdm
@@ -93,21 +93,16 @@ def collect(
     found: Dict[int, Dict[str, Any]] = {}
     cut = heavy = False
     for number, system in enumerate(systems):
-        chosen = None if sentences is None and number == 0 else set(found if sentences is None else sentences)
-        left = None if chosen is None else len(chosen)
-        for record in tqdm(system, desc=system.label, unit=" sentences", disable=None):
-            if chosen is None:
-                if first and len(found) == first:
-                    cut = True
-                    break
-            elif record.id not in chosen:
-                continue
+        rest: Iterator[Record] = iter(())
+        chosen = system.select(found if sentences is None else sentences)
+        if sentences is None and number == 0:
+            rest = iter(system)
+            chosen = islice(rest, first or None)
+        for record in tqdm(chosen, desc=system.label, unit=" sentences", disable=None):
             _join(found, record, number, systems)
-            heavy = heavy or any(_heaviest(matrix) > _MORE_THAN_ONE for matrix in record.weights.values())
-            if left is not None:
-                left -= 1
-                if not left:
-                    break
+            sums = [np.nansum(matrix, axis=1, dtype=float).max(initial=0.0) for matrix in record.weights.values()]
+            heavy = heavy or bool(max(sums) > _MORE_THAN_ONE)
+        cut = cut or next(rest, None) is not None
     order = sorted(found) if sentences is None else [number for number in sentences if number in found]
     headers = [system.header for system in systems]
     total = max(header.sentences for header in headers)
@@ -145,11 +140,6 @@ def _said(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name}={_said(one)}" for name, one in value.items())
     return " ".join(map(_said, value)) if isinstance(value, (list, tuple)) else str(value)
-
-
-def _heaviest(weights: np.ndarray) -> float:
-    """The greatest sum of a row."""
-    return float(np.nansum(weights, axis=1, dtype=float).max(initial=0.0))
 
 
 def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems: Sequence[Records]) -> None:

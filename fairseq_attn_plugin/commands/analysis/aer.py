@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any, Dict, List, Sequence
+from typing import List, Sequence
 
 from fairseq_attn_plugin.analysis.alignment.evaluation import Evaluation, error_table, evaluate, load_alignments
-from fairseq_attn_plugin.analysis.alignment.linking import Linking, add_linking_options, describe_linking, linking_of
+from fairseq_attn_plugin.analysis.alignment.linking import add_linking_options, describe_linking, linking_of
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
 from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.records.files import label_and_path
@@ -42,7 +42,12 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"{args.gold if not gold else systems[0].path}: has no sentence")
     results = evaluate(systems, gold)
     if args.json:
-        _write_json(args, results, gold, linking)
+        systems_in_json = {
+            label: {**score._asdict(), "f1": score.f1, "links": links, "sentences_left_out": left_out}
+            for label, score, links, left_out in results
+        }
+        content = {"gold": args.gold, "sentences": len(gold), "linking": linking._asdict(), "systems": systems_in_json}
+        write_json("--json", args.json, content)
     sure, possible = (sum(len(one[index]) for one in gold) for index in (0, 1))
     print(f"{args.gold}: {counted(len(gold), 'sentence')}, {sure} sure and {possible - sure} only possible links\n")
     print(error_table(results))
@@ -72,14 +77,3 @@ def _notes(args: argparse.Namespace, results: Sequence[Evaluation], gold: Sequen
             lacking = f"{result.left_out} of the {len(gold)} sentences"
             notes.append(f"{result.label}: its records lack {lacking}, which count as sentences without links")
     return notes
-
-
-def _write_json(
-    args: argparse.Namespace, results: Sequence[Evaluation], gold: Sequence[GoldAlignment], linking: Linking
-) -> None:
-    systems: Dict[str, Any] = {
-        label: {**score._asdict(), "f1": score.f1, "links": links, "sentences_left_out": left_out}
-        for label, score, links, left_out in results
-    }
-    content = {"gold": args.gold, "sentences": len(gold), "linking": linking._asdict(), "systems": systems}
-    write_json("--json", args.json, content)

@@ -21,9 +21,7 @@ from typing import Any
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS
 from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
-from fairseq_attn_plugin.analysis.inference.loading import (
-    load_from_options,
-)
+from fairseq_attn_plugin.analysis.inference.loading import load_from_options
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text_options, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, SplitSentences, TextSentences
@@ -31,7 +29,6 @@ from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_o
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import check_output
 
 
@@ -53,7 +50,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="matrices of fairseq-attn align to write beside the attention: bayes (posterior), saliency, loo",
     )
-    parser.add_argument("--subwords", choices=SUBWORDS, help="how words were split (default: judged by the vocabulary)")
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE and any interrupted extraction into it")
     add_decoding_options(parser)
@@ -78,14 +74,8 @@ def run(args: argparse.Namespace) -> None:
         sentences = SplitSentences(loaded, args.gen_subset or "test", references=args.beam is None)
     # the lengths are those of the header of earlier versions, which could be chosen
     search = {"lenpen": args.lenpen, "max_len_a": 0.0, "max_len_b": 200, **DecodingOptions.of(args).changed()}
-    extraction = Extraction(
-        args.beam,
-        args.layer,
-        args.subwords,
-        {} if args.beam is None else search,
-        args.max_tokens,
-        tuple(dict.fromkeys(args.matrices)),
-    )
+    search = {} if args.beam is None else search
+    extraction = Extraction(args.beam, args.layer, search, args.max_tokens, tuple(dict.fromkeys(args.matrices)))
     header = describe_extraction(loaded, sentences, extraction, args.name, preparation, files)
     done = extract_file(loaded, sentences, args.out, header, extraction, "replace" if args.overwrite else "keep")
     if done.complete:

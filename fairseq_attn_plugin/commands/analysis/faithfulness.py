@@ -1,7 +1,7 @@
 """Measures whether the attention of a translation model tells what its predictions depend on.
 
     fairseq-attn faithfulness DATA --path CHECKPOINT --sentences 100 --out soft.json
-    fairseq-attn faithfulness DATA --path OTHER --sentences 100 --out adm.json --compare soft.json --plot both.png
+    fairseq-attn faithfulness DATA --path OTHER --sentences 100 --out adm.json --compare soft.json
 
 For every target word, with the references forced (with ``--beam``, the model's own translation): Kendall's tau and
 Jensen-Shannon divergence of attention and other attributions, the change of p(y_t) when the words most attended to are
@@ -19,9 +19,8 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing, grouped_bars
 from fairseq_attn_plugin.analysis.inference.attention_file import default_name
-from fairseq_attn_plugin.analysis.inference.attributions import ERASURES, METHODS
+from fairseq_attn_plugin.analysis.inference.attributions import METHODS
 from fairseq_attn_plugin.analysis.inference.classification import load_classifier, split_samples
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.faithfulness import Means, Measuring, document_faithfulness, faithfulness
@@ -49,7 +48,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--name", help="system name (default: the checkpoint's folder)")
     add("--out", metavar="FILE", help="JSON file to write")
     add("--compare", nargs="+", default=[], metavar="FILE", help="JSON files of other systems, shown beside this one")
-    add("--plot", metavar="FILE", help=".png, .svg or .pdf to draw")
     group = parser.add_argument_group("attributions that the attention is compared with, and erasing")
     group.add_argument(
         "--attribution",
@@ -59,7 +57,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="METHOD",
         help=f"some of {', '.join(METHODS)} (default: all except saliency)",
     )
-    group.add_argument("--erase", choices=ERASURES, default=DEFAULTS.erase, help="what erasing does (default: remove)")
     group.add_argument(
         "--top", type=int, nargs="+", default=list(DEFAULTS.top), metavar="K", help="words to erase (default: 1 3)"
     )
@@ -71,17 +68,9 @@ def run(args: argparse.Namespace) -> None:
     at_least(args, sentences=1, beam=1, seed=0, max_tokens=1)
     if min(args.top) < 1:
         raise OptionError(f"--top {min(args.top)}: must be at least 1")
-    options = Measuring(
-        tuple(dict.fromkeys(args.attribution)),
-        args.erase,
-        tuple(sorted(set(args.top))),
-        seed=args.seed,
-        max_tokens=args.max_tokens,
-    )
-    if args.plot:
-        check_drawing(args.plot)
-    for option, path in (("--out", args.out), ("--plot", args.plot)):
-        check_output(option, path, args.compare)
+    methods, top = tuple(dict.fromkeys(args.attribution)), tuple(sorted(set(args.top)))
+    options = Measuring(methods, top, seed=args.seed, max_tokens=args.max_tokens)
+    check_output("--out", args.out, args.compare)
     others = [read(path) for path in args.compare]
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     done, measures = 0, Means()
@@ -110,8 +99,6 @@ def run(args: argparse.Namespace) -> None:
     print(counted(done, "document") if args.documents else words)
     if not args.documents and "variation uniform" not in result["measures"]:
         print("other weights were not tried: that needs one model of this package with attention, not of first order")
-    if args.plot:
-        draw(systems, args.plot)
 
 
 def _translations(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[int, Means]]:
@@ -151,26 +138,10 @@ def read(path: str) -> Dict[str, Any]:
     return found
 
 
-def _names(systems: List[Dict[str, Any]]) -> List[str]:
-    return list(dict.fromkeys(name for system in systems for name in system["measures"]))
-
-
 def table(systems: List[Dict[str, Any]]) -> str:
     """A row for each measure and a column for each system."""
     rows = []
-    for name in _names(systems):
+    for name in dict.fromkeys(name for system in systems for name in system["measures"]):
         values = [system["measures"].get(name) for system in systems]
         rows.append([name, *("" if value is None else f"{value:.3f}" for value in values)])
     return plain_table(["measure", *(system["name"] for system in systems)], rows, "l" + "r" * len(systems))
-
-
-def draw(systems: List[Dict[str, Any]], path: str) -> None:
-    """Bars of all measures except those between two attributions."""
-    groups = [name for name in _names(systems) if " / " not in name and not name.startswith("jsd ")]
-    labels: Dict[str, List[Any]] = {}
-    for system in systems:
-        name = system["name"]
-        while name in labels:
-            name += "'"
-        labels[name] = [system["measures"].get(group) for group in groups]
-    grouped_bars([group.replace(" ", "\n") for group in groups], labels, path)

@@ -1,10 +1,10 @@
 """Turns attention or alignments of another program into a file like those of ``fairseq-attn extract``.
 
     fairseq-attn import marian.out --format marian --source-text test.bpe.de --out marian.jsonl
-    fairseq-attn import attention.json --format huggingface --from de --to en --out opus.jsonl
+    fairseq-attn import attention.jsonl --format huggingface --from de --to en --out opus.jsonl
 
 All commands that read records read the result: plot, explore, align, aer (with --forced), compare, confidence.
-The JSON form of ``--format huggingface`` is for the output of any program.
+The JSON lines of ``--format huggingface`` are for the output of any program.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 import argparse
 import os
 
-from fairseq_attn_plugin.analysis.importing.conversion import MARKS, import_file
+from fairseq_attn_plugin.analysis.importing.conversion import import_file
 from fairseq_attn_plugin.analysis.importing.formats import FORMATS
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
+from fairseq_attn_plugin.text.subwords import SUBWORDS
 from fairseq_attn_plugin.writing import check_output
 
 
@@ -31,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="source_lang", default="source", metavar="LANG", help="source language")
     parser.add_argument("--to", dest="target_lang", default="target", metavar="LANG", help="target language")
     parser.add_argument("--name", help="system name for legends and tables (default: the name of FILE)")
-    parser.add_argument("--subwords", choices=MARKS, help="marks of subwords (default: judged by the tokens)")
+    parser.add_argument("--subwords", choices=SUBWORDS, help="marks of subwords (default: judged by the tokens)")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,7 +1,6 @@
 """Measures how far translations lag behind the source that is being read: average lagging and average proportion.
 
     fairseq-attn lagging mocha.jsonl monotonic.jsonl soft.jsonl
-    fairseq-attn lagging mocha.jsonl --out reads.txt
 
 A source word counts as read when it, or a word after it, has had weight. AL: Ma et al. 2019, in words behind a writer
 who keeps pace; AP: the mean share of the source that is read (Cho and Esipova 2016). The encodings of a bidirectional
@@ -21,7 +20,6 @@ from fairseq_attn_plugin.analysis.pages.document import markdown_table
 from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.writing import check_output, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,34 +27,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold", type=float, default=0.0, metavar="W", help="weights up to W are no reading (default: 0)"
     )
-    parser.add_argument(
-        "--out",
-        metavar="FILE",
-        help="of one system: for each sentence a line of the source words read before each target word",
-    )
 
 
 def run(args: argparse.Namespace) -> None:
     if not 0 <= args.threshold < 1:
         raise OptionError(f"--threshold {args.threshold}: must be a weight, at least 0 and below 1")
-    if args.out and len(args.systems) > 1:
-        raise OptionError(f"--out {args.out}: is of one system, and {len(args.systems)} are given; give one")
-    systems = open_systems(with_attention(args.systems))
-    check_output("--out", args.out, [str(records.path) for records in systems])
-    rows, lines = [], {}
-    for records in systems:
-        found = {record.id: lagging_of(record, args.threshold) for record in records}
-        known = [one for one in found.values() if one is not None]
+    rows = []
+    for records in open_systems(with_attention(args.systems)):
+        found = [lagging_of(record, args.threshold) for record in records]
+        known = [one for one in found if one is not None]
         if not known:
             raise OptionError(f"{records.path}: has no sentence with words on both sides")
-        lines = {number: " ".join(map(str, one.reads)) for number, one in found.items() if one is not None}
-        means = [math.fsum(values) / len(known) for values in zip(*((one.lagging, one.proportion) for one in known))]
+        means = [math.fsum(values) / len(known) for values in zip(*known)]
         rows.append([records.label, f"{means[0]:.2f}", f"{means[1]:.3f}", str(len(known))])
         if len(known) < len(found):
             left_out = counted(len(found) - len(known), "sentence")
             print(f"{records.label}: {left_out} without words left out", file=sys.stderr)
     print(markdown_table(["system", "AL", "AP", "sentences"], rows, "lrrr"))
-    if args.out:
-        with whole_text(args.out, f"--out {args.out}: cannot be written") as stream:
-            for number in range(systems[0].header.sentences):
-                stream.write(lines.get(number, "") + "\n")

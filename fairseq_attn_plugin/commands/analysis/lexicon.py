@@ -16,11 +16,7 @@ from typing import Sequence, Tuple
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.alignment.lexicon import (
-    PairCounts,
-    count_records,
-    estimate_lexicon,
-)
+from fairseq_attn_plugin.analysis.alignment.lexicon import PairCounts, count_records, estimate_lexicon
 from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.analysis.records.record import LEVELS

@@ -32,10 +32,7 @@ from fairseq_attn_plugin.writing import make_folder
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help="model folder or file of fairseq-attn extract")
     parser.add_argument(
-        "--out",
-        required=True,
-        metavar="PATH",
-        help="folder for sentence-0017.png and so on, or one picture",
+        "--out", required=True, metavar="PATH", help="folder for sentence-0017.png and so on, or one picture"
     )
     add_sentence_options(parser, str(FIRST))
     parser.add_argument("--words", metavar="A-B", help="only sentences with A to B source words")

@@ -42,13 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
     add("--beam", type=int, default=10, help="beam width of the translations (default: 10)")
     add_gold_options(parser, "gold alignments of the split's words")
-    add("--reference", metavar="TEXT", help="references to score against (default: the split's)")
     add("--baseline", metavar="NAME", help="system that the others are compared with (default: the first)")
     add("--samples", type=int, default=1000, help="samples of the paired bootstrap; 0: no test (default: 1000)")
-    add(
-        "--tokenize",
-        help="sacrebleu's tokenizer for BLEU (default: none; for model folders 13a or that of their language)",
-    )
     add("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir_option(parser)
 

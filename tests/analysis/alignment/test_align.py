@@ -23,13 +23,13 @@ HAND = record(
     [
         (Linking(), {(0, 0), (1, 1)}),
         (Linking(end="null"), {(0, 0)}),
-        (Linking("threshold"), {(0, 0), (1, 0), (1, 1)}),
+        (Linking(0.3), {(0, 0), (1, 0), (1, 1)}),
         # 0.35 of the file is a little less as a float32
-        (Linking("threshold", 0.35), {(0, 0), (1, 0), (1, 1)}),
-        (Linking("threshold", 0.36), {(0, 0)}),
+        (Linking(0.35), {(0, 0), (1, 0), (1, 1)}),
+        (Linking(0.36), {(0, 0)}),
         (Linking(level="subwords", end="null"), {(2, 0), (2, 2)}),
         (Linking(level="subwords"), {(2, 0), (2, 1), (2, 2)}),
-        (Linking("threshold", 0.5, level="subwords"), {(2, 2)}),
+        (Linking(0.5, level="subwords"), {(2, 2)}),
     ],
 )
 def test_by_hand(linking, links):
@@ -55,7 +55,7 @@ def slow_links(one, linking):
         weights = []
         for columns in [*sources, [len(one.source)]]:
             weights.append(sum(float(one.attention[row, column]) for row in rows for column in columns) / len(rows))
-        if linking.rule == "threshold":
+        if linking.threshold is not None:
             links |= {(i, j) for i in range(len(sources)) if weights[i] >= linking.threshold}
         else:
             end = weights.pop()
@@ -66,10 +66,10 @@ def slow_links(one, linking):
 
 
 @pytest.mark.parametrize("level", ["words", "subwords"])
-@pytest.mark.parametrize("method", [("argmax", 0.3, "null"), ("argmax", 0.3, "exclude"), ("threshold", 0.22)])
-def test_equals_its_slow_twin(level, method):
+@pytest.mark.parametrize("rule", [(None, "null"), (None, "exclude"), (0.22,)])
+def test_equals_its_slow_twin(level, rule):
     rng = np.random.default_rng(0)
-    linking = Linking(*method)._replace(level=level)
+    linking = Linking(*rule, level=level)
     total = 0
     for number in range(60):
         sides = [
@@ -138,19 +138,17 @@ def test_a_sentence_that_one_direction_left_out_has_no_links(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("records", "header", "message"),
+    ("pair", "header", "message"),
     [
-        ([record(0, "x y", "ab e")], {}, r"sentence 0: \S*f.jsonl and --reverse \S*b.jsonl have different source "
-         r"words \('c' and 'e'\); they must be of the same corpus, in the same tokenisation$"),
-        ([record(0, "x y y", "ab c")], {}, r"have different target words \(2 and 3 words\)"),
-        ([record(0, "x y", "a@@ b c")], {"subwords": "none"}, r"\(.*\); --reverse \S*b.jsonl has @@ in its words"),
-        ([record(0, "x y", "ab c")], {"source_lang": "de", "target_lang": "en"},
-         r"^--reverse \S*b.jsonl: translates de-en, must translate en-de, the opposite direction of \S*f.jsonl$"),
-        ([record(0, "x y", "ab c")], {"sentences": 7}, r"has a corpus of 7 sentences, \S*f.jsonl has one of 2$"),
+        (("x y", "ab e"), {}, r"sentence 0: \S*f.jsonl and --reverse \S*b.jsonl have .* source words \('c' and 'e'\)"),
+        (("x y y", "ab c"), {}, r"have different target words \(2 and 3 words\)"),
+        (("x y", "a@@ b c"), {"subwords": "none"}, r"\(.*\); --reverse \S*b.jsonl has @@ in its words"),
+        (("x y", "ab c"), {"source_lang": "de", "target_lang": "en"}, r"b.jsonl: translates de-en, must translate en-"),
+        (("x y", "ab c"), {"sentences": 7}, r"has a corpus of 7 sentences, \S*f.jsonl has one of 2$"),
     ],
-)  # fmt: skip
-def test_directions_that_do_not_fit(tmp_path, records, header, message):
-    forward, backward = both(tmp_path, records, **{"sentences": 2, **header})
+)
+def test_directions_that_do_not_fit(tmp_path, pair, header, message):
+    forward, backward = both(tmp_path, [record(0, *pair)], **{"sentences": 2, **header})
     with pytest.raises(OptionError, match=message):
         align_both(open_records(forward), open_records(backward))
 
@@ -167,14 +165,8 @@ def test_meeting(orders):
     [
         (["--threshold", "0.4", "--end", "exclude"], "^--end exclude: excludes --threshold"),
         (["--threshold", "nan"], "^--threshold nan: must be above 0$"),
-        (
-            ["--method", "saliency", "--weights", "bayes"],
-            "^--weights bayes: --method saliency reads the matrix saliency",
-        ),
-        (
-            ["--method", "loo"],
-            r"^--method loo: \S*soft.jsonl has attention; the model gives the matrix loo: name its data",
-        ),
+        (["--method", "saliency", "--weights", "bayes"], "^--weights bayes: --method saliency reads the matrix sal"),
+        (["--method", "loo"], r"^--method loo: \S*soft.jsonl has attention; the model gives the matrix loo"),
         (["--gen-subset", "valid"], "^--gen-subset valid: needs --path, the checkpoint of a model$"),
         (["--path", "checkpoint_best.pt"], r"soft.jsonl: is a file; --path needs the data folder of the model$"),
         (["--symmetrize", "union"], "^--symmetrize union: needs --reverse"),
@@ -193,7 +185,7 @@ def test_the_next_step(tmp_path, capsys):
     path = write_records(tmp_path / "soft.jsonl", records=[record(0, "a b c", "x y z", rows)])
     (found,) = align(open_records(path), Linking(shift=True))
     assert found == {(1, 0), (2, 1), (1, 2)}
-    assert align(open_records(path), Linking("threshold", 0.4, shift=True)) == [{(1, 0), (2, 1), (0, 2), (1, 2)}]
+    assert align(open_records(path), Linking(0.4, shift=True)) == [{(1, 0), (2, 1), (0, 2), (1, 2)}]
     main(["align", str(path), "--method", "shift", "--out", str(tmp_path / "links")])
     assert (tmp_path / "links").read_text() == "1-0 1-2 2-1\n"
 

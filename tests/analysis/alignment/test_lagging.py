@@ -51,8 +51,6 @@ def test_the_command(hard, tmp_path, capsys):
     assert rows[0] == ["system", "AL", "AP", "sentences"] and rows[2] == ["hard", "1.00", "0.667", "1"]
     assert rows[3][0] == "soft" and rows[3][2:] == ["1.000", "3"]
     assert "hard: 1 sentence without words left out" in printed.err
-    cli.main(["lagging", str(hard), "--out", str(tmp_path / "reads")])
-    assert (tmp_path / "reads").read_text() == "1 2 3\n\n"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +58,6 @@ def test_the_command(hard, tmp_path, capsys):
     [
         (["--threshold", "1"], "--threshold 1.0: must be a weight, at least 0 and below 1"),
         (["--threshold", "nan"], "--threshold nan: must be a weight"),
-        (["again.jsonl", "--out", "x"], "--out x: is of one system, and 2 are given"),
     ],
 )
 def test_wrong_options_are_one_line(options, message, hard):

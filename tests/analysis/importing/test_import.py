@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.importing.conversion import count_marks, judged, marked
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.errors import OptionError
 
@@ -97,12 +96,11 @@ def test_links_of_another_aligner_come_back_as_they_were(tmp_path, options, caps
     assert '"aer": 0.0' in (tmp_path / "aer.json").read_text()
 
 
-@pytest.mark.parametrize("lines", [False, True])
-def test_hugging_face(tmp_path, lines):
+def test_hugging_face(tmp_path):
     first = {"source": [*"▁ein ▁klei nes ▁haus </s>".split()], "target": ["▁a", "▁small", "▁house", "</s>"]}
     first = {**first, "attention": SOFT.tolist(), "scores": [-1, -1, -1, -1], "reference": "a tiny house"}
     second = {"source": ["▁der", "▁hund"], "target": ["▁the", "▁dog"], "attention": SECOND.tolist()}
-    text = "\n".join(map(json.dumps, [first, second])) if lines else json.dumps([first, second], indent=1)
+    text = "\n".join(map(json.dumps, [first, second]))
     records = run(tmp_path, "huggingface", text, source=None)
     one, other = records
     assert one.source_words == ["ein", "kleines", "haus"] and records.header.subwords == "sentencepiece"
@@ -115,25 +113,16 @@ def test_hugging_face(tmp_path, lines):
     "form, text, message",
     [
         ("marian", "a b ||| 0.5,0.5 1,0\nx\n", "line 1: attention is 2 x 2, the sentence has 2 target and 4 source"),
-        (
-            "marian",
-            f"a small house ||| {groups(SOFT.T)}\nx\n",
-            "line 1: attention is 5 x 4, .* 3 target and 4 source .*; "
-            "rows must be target tokens; with a .spm vocabulary, run marian-decoder with --no-spm-decode",
-        ),
+        ("marian", f"a small house ||| {groups(SOFT.T)}\nx\n", "5 x 4, .* 3 target and 4 source .*; rows must be"),
         ("marian", f"a small house ||| {groups(SOFT)}\n", "has 1 sentences, --source-text .* has more lines"),
         ("marian", "a ||| 0-0\nb ||| 0-0\nc ||| 0-0\n", "has more than 2 sentences, --source-text .* has 2 lines"),
         ("marian", "a ||| 0-5\n", "line 1: link 0-5: the sentence has 4 source and 1 target tokens"),
         ("marian", "a ||| 0,x,0\n", "line 1: 'x' must be a number"),
         ("marian", "a ||| 0,1 1\n", "line 1: the groups of weights have different lengths"),
         ("marian", "a ||| 0,0,0,0,nan\n", "line 1: attention must not be negative or infinite"),
-        (
-            "marian",
-            "a ||| 0-0 ||| WordScores= -1\n",
-            "line 1: has 1 scores for 1 target tokens and the end; must have 2",
-        ),
-        ("huggingface", "[1]", "sentence 0: must have source and target, lists of tokens"),
-        ("huggingface", "[{", "must be a JSON list of sentences"),
+        ("marian", "a ||| 0-0 ||| WordScores= -1\n", "line 1: has 1 scores for 1 target tokens and the end"),
+        ("huggingface", "[1]", "line 1: must have source and target, lists of tokens"),
+        ("huggingface", "[{", "line 1: must be a JSON object, a sentence in each line"),
         ("huggingface", '{"source": ["a"], "target": ["b"], "attention": [[1, 0], [1]]}', "line 1: must have source"),
     ],
 )
@@ -155,21 +144,6 @@ def test_one_line_says_what_is_wrong_and_nothing_is_written(tmp_path, form, text
 def test_options_that_contradict_each_other(tmp_path, options, message):
     with pytest.raises(OptionError, match=message):
         cli.main(["import", str(tmp_path / "x"), "--out", str(tmp_path / "y.jsonl"), *options])
-
-
-@pytest.mark.parametrize(
-    "kind, text, words",
-    [
-        ("wordpiece", "the un ##believ ##able ##", ["the@@"[:3], "un@@", "believ@@", "able", "##"]),
-        ("byte-level", "Ġh Ã¤ us Ċ <s>", ["\u2581h", "ä", "us", "\n", "<s>"]),
-        ("bpe", "a@@ b", ["a@@", "b"]),
-    ],
-)
-def test_marks_of_other_tokenisers(kind, text, words):
-    assert marked(text.split(" "), kind) == words
-    counts = {}
-    count_marks(text.split(), counts)
-    assert judged(counts) == kind
 
 
 class FakeTokenizer:
@@ -217,7 +191,7 @@ def test_the_documented_program_for_hugging_face_models(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "test.de").write_text("ein haus\nhaus\n")
     exec(program, {})
-    cli.main("import attention.json --format huggingface --from de --to en --out opus.jsonl".split())
+    cli.main("import attention.jsonl --format huggingface --from de --to en --out opus.jsonl".split())
     one, other = open_records("opus.jsonl")
     assert (one.source_words, one.target_words) == (["ein", "haus"], ["a", "house"])
     assert (other.source, other.target) == (["\u2581haus"], ["\u2581a"])

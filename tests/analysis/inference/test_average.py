@@ -30,14 +30,11 @@ def trained(tiny_data, tmp_path_factory):
     train(tiny_data, folder / "seed2", "lstm_soft", "--seed", "2", "--max-epoch", "1")
     train(tiny_data, folder / "wide", "lstm_soft", "--encoder-embed-dim", "24", "--max-epoch", "1")
     train(tiny_data, folder / "adm", "lstm_adm", "--max-epoch", "1")
-    train(
-        *(tiny_data, folder / "tuned", "lstm_soft", "--seed", "3", "--max-epoch", "2"),
-        *("--finetune-from-model", folder / "soft" / "checkpoint4.pt"),
-    )
-    train(
-        *(tiny_data, folder / "restored", "lstm_soft", "--seed", "4", "--max-epoch", "1", "--reset-dataloader"),
-        *("--restore-file", folder / "soft" / "checkpoint4.pt"),
-    )
+    first = folder / "soft" / "checkpoint4.pt"
+    tuned = ["--seed", "3", "--max-epoch", "2", "--finetune-from-model", first]
+    train(tiny_data, folder / "tuned", "lstm_soft", *tuned)
+    restored = ["--seed", "4", "--max-epoch", "1", "--reset-dataloader", "--restore-file", first]
+    train(tiny_data, folder / "restored", "lstm_soft", *restored)
     return folder
 
 
@@ -78,10 +75,8 @@ def test_a_tuned_model_and_its_origin(trained, tmp_path, capsys):
     state["cfg"]["checkpoint"]["finetune_from_model"] = str(trained / "wide" / "checkpoint1.pt")
     torch.save(state, tmp_path / "other.pt")
     with pytest.raises(OptionError, match="--seed 4 and another origin, .* with 3; .*no average"):
-        cli.main(
-            ["average", str(tmp_path / "other.pt"), str(trained / "restored" / "checkpoint1.pt")]
-            + ["--out", str(tmp_path / "z.pt")]
-        )
+        paths = [str(tmp_path / "other.pt"), str(trained / "restored" / "checkpoint1.pt")]
+        cli.main(["average", *paths, "--out", str(tmp_path / "z.pt")])
 
 
 def test_which_are_chosen(trained, tmp_path):
@@ -92,8 +87,12 @@ def test_which_are_chosen(trained, tmp_path):
         state = torch.load(path, weights_only=False)
         state["extra_state"]["val_loss"] = {1: 3.0, 2: 1.0, 3: 4.0, 4: 2.0}[epoch]
         torch.save(state, path)
+        state["cfg"]["checkpoint"]["maximize_best_checkpoint_metric"] = True
+        (tmp_path / "greatest").mkdir(exist_ok=True)
+        torch.save(state, tmp_path / "greatest" / path.name)
     assert last_of(str(folder), 2) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (3, 4)]
     assert best_of(str(folder), 3) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (2, 4, 1)]
+    assert [path[-4] for path in best_of(str(tmp_path / "greatest"), 2)] == ["3", "1"]
     with pytest.raises(OptionError, match=f"--best 5: {folder} has 4 checkpoints to choose from; .*--keep-last-epochs"):
         best_of(str(folder), 5)
     for path in folder.glob("checkpoint?.pt"):
@@ -104,29 +103,18 @@ def test_which_are_chosen(trained, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["soft/checkpoint1.pt", "seed2/checkpoint1.pt"],
-            "--seed 2, .* with 1; .*no average. --path",
-        ),
+        (["soft/checkpoint1.pt", "seed2/checkpoint1.pt"], "--seed 2, .* with 1; .*no average. --path"),
         (["soft/checkpoint1.pt", "wide/checkpoint1.pt"], r"encoder.embed_tokens.weight of \[\d+, 24\], .*of one model"),
         (["soft/checkpoint1.pt", "adm/checkpoint1.pt"], "is of architecture lstm_adm, .* of lstm_soft"),
         (["soft/checkpoint1.pt", "soft/checkpoint1.pt"], "one is given twice"),
         (["soft/checkpoint1.pt"], "must be at least two, or a folder with --last N or --best N"),
-        (["soft/checkpoint1.pt", "soft/none.pt"], "none.pt"),
-        (["soft", "--last", "1"], "--last 1: must be at least 2"),
         (["soft", "adm", "--best", "2"], "--best 2: chooses from one folder of checkpoints, 2 given"),
         (["none", "--best", "2"], "none: is not a folder"),
+        (["soft/checkpoint1.pt", "soft/checkpoint2.pt", "--out", "soft/checkpoint2.pt"], "would be lost"),
     ],
 )
 def test_mistakes(trained, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(trained)
-    out = ["--out", str(tmp_path / "x.pt")]
-    with pytest.raises((OptionError, OSError), match=message):
-        cli.main(["average", *words, *out])
+    with pytest.raises(OptionError, match=message):
+        cli.main(["average", *words, *([] if "--out" in words else ["--out", str(tmp_path / "x.pt")])])
     assert not list(tmp_path.iterdir())
-
-
-def test_nothing_is_lost(trained, monkeypatch):
-    monkeypatch.chdir(trained / "soft")
-    with pytest.raises(OptionError, match="would be lost"):
-        cli.main(["average", "checkpoint1.pt", "checkpoint2.pt", "--out", "checkpoint2.pt"])

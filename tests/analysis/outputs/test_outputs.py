@@ -9,20 +9,13 @@ from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.errors import OptionError
 
 GENERATED = """INFO something | of fairseq
-S-1\tein h@@ und
 T-1\ta d@@ og
 H-1\t-0.5\tthe d@@ og
 D-1\t-0.5\tthe dog
 P-1\t-0.1 -0.2
 H-1\t-0.7\tsecond best
-S-2\tx
-T-2\tx <<unk>>
 H-2\t-inf\t
-D-2\t-inf\t
-S-0\tein haus
-T-0\ta house
 H-0\t-1e-05\ta <b> \u2028 $house$
-D-0\t-1e-05\ta house
 Generate test with beam=2: BLEU4 = 0.00
 """
 
@@ -71,15 +64,11 @@ def test_labels(tmp_path):
         (tmp_path / folder).mkdir()
         paths.append(str(text(tmp_path / folder / "test.hyp", "a\n")))
     odd = str(text(tmp_path / "a=b.hyp", "a\n"))
-    assert list(outputs.read_systems([paths[0], f"other={paths[1]}"])) == ["test", "other"]
+    records = str(write_records(tmp_path / "beam.jsonl", name="structured", target="beam 5"))
+    found = outputs.read_systems([paths[0], f"other={paths[1]}", records, odd])
+    assert list(found) == ["test", "other", "structured", "a=b"]
     with pytest.raises(OptionError, match="test: 2 files have this name; give each its own, NAME=FILE"):
         outputs.read_systems(paths)
-    assert list(outputs.read_systems([odd])) == ["a=b"]
-    assert list(outputs.read_systems([paths[0], paths[0] + "/../test.hyp"][:1])) == ["test"]
-    records = str(write_records(tmp_path / "beam.jsonl", name="structured", target="beam 5"))
-    assert list(outputs.read_systems([records, odd])) == ["structured", "a=b"]
-    with pytest.raises(OptionError, match="x: 2 files have this name; give each its own, NAME=FILE"):
-        outputs.read_systems([f"x={path}" for path in paths])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The files of fairseq-attn extract: what is written is read again, and damage is named."""
 
-import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +10,10 @@ from records_for_tests import diagonal, record, write_records
 from fairseq_attn_plugin.analysis.drawing.panels import panel_of
 from fairseq_attn_plugin.analysis.outputs.comparison import compare
 from fairseq_attn_plugin.analysis.records import files
-from fairseq_attn_plugin.analysis.records.files import open_records, open_systems, partial_path
-from fairseq_attn_plugin.analysis.records.record import Header, Record, shown_units
+from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
+from fairseq_attn_plugin.analysis.records.record import Record, shown_units
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import bounded_lines
 
 
 def test_round_trip(tmp_path):
@@ -23,10 +22,11 @@ def test_round_trip(tmp_path):
         record(3, "a", ""),
         record(4, "", "b"),
     ]
-    given[0].weights["posterior"] = diagonal(3, 4, peak=0.9)
-    given[1].weights["posterior"] = diagonal(0, 1)
-    given[2].weights["posterior"] = diagonal(1, 0)
+    given[0].scores[1] = -np.inf  # a word of probability zero
+    for one in given:
+        one.weights["posterior"] = diagonal(len(one.target), len(one.source), peak=0.9)
     path = write_records(tmp_path / "x.jsonl", records=given, weights=("attention", "posterior"), sentences=5)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # a byte order mark is no part of the header
     records = open_records(path)
     assert records.header.sentences == 5 and records.label == "soft"
     for _ in range(2):  # read anew each time
@@ -40,20 +40,22 @@ def test_round_trip(tmp_path):
     assert not partial_path(path).exists() and set(records.find([3, 9])) == {3}
 
 
+def headers(path):
+    """That of a file, and one of another run."""
+    header = open_records(path).header
+    return header, replace(header, target="beam 5")
+
+
 def test_words_sum_over_the_source_and_average_over_the_target():
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.3, 0.1, 0.2, 0.4], [0.0, 0.5, 0.5, 0.0], [0, 0, 0, 1]])
     one = record(0, "a@@ b c", "x@@ y z", weights)
     assert one.source_words == ["ab", "c"] and one.target_words == ["xy", "z"]
     np.testing.assert_allclose(one.word_attention(), [[0.35, 0.25], [0.5, 0.5]])
     np.testing.assert_allclose(one.word_attention(end=True), [[0.35, 0.25, 0.4], [0.5, 0.5, 0], [0, 0, 1]])
-
-
-def test_words_of_sentencepiece_and_of_empty_sentences():
     one = record(0, "\u2581a b \u2581c", "", np.array([[0.1, 0.2, 0.3, 0.4]]), subwords="sentencepiece")
-    assert one.source_words == ["ab", "c"] and one.target_words == []
+    assert one.source_words == ["ab", "c"] and one.target_words == [] and one.score == -0.5
     assert one.word_attention().shape == (0, 2)
     np.testing.assert_allclose(one.word_attention(end=True), [[0.3, 0.3, 0.4]])
-    assert one.score == -0.5
 
 
 def test_an_interrupted_file_goes_on_after_its_last_whole_line(tmp_path):
@@ -69,17 +71,6 @@ def test_an_interrupted_file_goes_on_after_its_last_whole_line(tmp_path):
         writer.write(one)
     writer.finish()
     assert path.read_bytes() == complete
-
-
-def test_another_run_is_not_continued(tmp_path):
-    path = tmp_path / "x.jsonl"
-    partial_path(path).write_bytes(write_records(tmp_path / "all.jsonl").read_bytes())
-    header = open_records(tmp_path / "all.jsonl").header
-    with pytest.raises(OptionError, match="of other options or another corpus"):
-        RecordWriter(path, Header(**{**header.__dict__, "target": "beam 5"}))
-    # wherever the checkpoint was looked for
-    assert header.same_run(Header(**{**header.__dict__, "checkpoint": "elsewhere/checkpoint_best.pt"}))
-    assert partial_path(path).read_bytes() == (tmp_path / "all.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -124,17 +115,13 @@ def test_a_damaged_line_is_named(tmp_path, damage):
         list(open_records(path))
 
 
-def changed_header(path, **values):
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    path.write_text(json.dumps({**json.loads(lines[0]), **values}) + "\n" + "".join(lines[1:]), encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     "values", [{"weights": []}, {"weights": [1]}, {"sentences": 1e400}, {"sentences": "3"}, {"name": 3}, {"options": 1}]
 )
 def test_a_header_of_wrong_values_is_refused(tmp_path, values):
     path = write_records(tmp_path / "x.jsonl")
-    changed_header(path, **values)
+    header, rest = path.read_text(encoding="utf-8").split("\n", 1)
+    path.write_text(json.dumps({**json.loads(header), **values}) + "\n" + rest, encoding="utf-8")
     with pytest.raises(OptionError, match=r"x.jsonl: must be a file of fairseq-attn extract, with a header"):
         open_records(path)
 
@@ -149,26 +136,6 @@ def test_json_nested_without_end_is_refused(tmp_path, line):
         list(open_records(path))
 
 
-def test_a_byte_order_mark_is_no_part_of_the_header(tmp_path):
-    path = write_records(tmp_path / "x.jsonl")
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert [one.id for one in open_records(path)] == [0, 1, 2]
-
-
-def test_a_line_is_bounded(tmp_path):
-    stream = io.StringIO("ab\nabc\nabcd\n")
-    lines = bounded_lines(stream, 4)
-    assert [next(lines), next(lines)] == ["ab\n", "abc\n"]
-    with pytest.raises(ValueError, match="longer than 4"):
-        next(lines)
-
-
-def test_a_word_of_probability_zero(tmp_path):
-    given = record(0, "a", "b", scores=[-np.inf, -1.0])
-    (found,) = open_records(write_records(tmp_path / "x.jsonl", records=[given]))
-    assert found.scores == given.scores
-
-
 def test_a_sentence_too_long_for_a_file_is_named(tmp_path, monkeypatch):
     path = write_records(tmp_path / "x.jsonl")
     longest = max(map(len, path.read_text().splitlines(keepends=True)[1:]))
@@ -177,16 +144,6 @@ def test_a_sentence_too_long_for_a_file_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LONGEST", longest - 1)
     with pytest.raises(OptionError, match=rf"x.jsonl, line \d: is longer than {longest - 1}"):
         list(open_records(path))
-
-
-def test_a_list_of_an_earlier_version_stands_for_its_best_hypotheses(tmp_path):
-    path = write_records(tmp_path / "x.jsonl")
-    header, *lines = path.read_text(encoding="utf-8").splitlines()
-    best = [one.target for one in open_records(path)]
-    second = [json.dumps({**json.loads(line), "rank": 2, "target": ["x"]}) for line in lines]
-    both = [line for pair in zip(lines, second) for line in pair]
-    path.write_text("\n".join([header, *both]) + "\n", encoding="utf-8")
-    assert [one.target for one in open_records(path)] == best
 
 
 @pytest.mark.parametrize(
@@ -200,19 +157,11 @@ def test_numbers_of_sentences(tmp_path, numbers, message):
         list(open_records(path))
 
 
-def test_labels(tmp_path):
-    one, other = write_records(tmp_path / "a.jsonl"), write_records(tmp_path / "b.jsonl")
-    assert [system.label for system in open_systems([str(one), f"other={other}"])] == ["soft", "other"]
-    with pytest.raises(OptionError, match="2 files have this name; give each its own"):
-        open_systems([str(one), str(other)])
-
-
 def test_what_holds_no_sentence_is_no_interrupted_run(tmp_path):
     """Another run's header alone: its first batch failed, or it was never begun."""
     path = tmp_path / "x.jsonl"
     lines = write_records(tmp_path / "all.jsonl").read_bytes().splitlines(keepends=True)
-    header = open_records(tmp_path / "all.jsonl").header
-    other = Header(**{**header.__dict__, "target": "beam 5"})
+    header, other = headers(tmp_path / "all.jsonl")
     for content in (lines[0], lines[0] + lines[1][:50], b"", b"{"):
         partial_path(path).write_bytes(content)
         writer = RecordWriter(path, other)
@@ -224,12 +173,14 @@ def test_what_holds_no_sentence_is_no_interrupted_run(tmp_path):
 def test_what_another_run_or_damage_left_is_replaced_where_that_is_wanted(tmp_path):
     path = tmp_path / "x.jsonl"
     content = write_records(tmp_path / "all.jsonl").read_bytes()
-    header = open_records(tmp_path / "all.jsonl").header
-    other = Header(**{**header.__dict__, "target": "beam 5"})
+    header, other = headers(tmp_path / "all.jsonl")
+    # it is the same run wherever the checkpoint was looked for
+    assert header.same_run(replace(header, checkpoint="elsewhere/checkpoint_best.pt"))
     for left, with_header in ((content, other), (content[:-2] + b"\n", header), (b"no header\nx\n", header)):
         partial_path(path).write_bytes(left)
         with pytest.raises(OptionError):
             RecordWriter(path, with_header)
+        assert partial_path(path).read_bytes() == left
         writer = RecordWriter(path, with_header, replace=True)
         assert writer.done == writer.next == 0
         writer.close()
@@ -264,7 +215,7 @@ def test_a_writer_that_came_between_locking_and_renaming_begins_anew(tmp_path, m
         lock(self)
 
     monkeypatch.setattr(RecordWriter, "_lock", finish_and_lock)
-    other = Header(**{**first.header.__dict__, "target": "beam 5"})
+    other = replace(first.header, target="beam 5")
     second = RecordWriter(path, other, replace=True)
     assert second.done == 0 and [one.id for one in open_records(path)] == [0, 1, 2]
     second.finish()
@@ -280,24 +231,15 @@ def test_a_record_that_does_not_fit_is_not_written(tmp_path):
         write_records(tmp_path / "y.jsonl", records=[record(0, "a b", "c", weights)])
 
 
-# --- words for a reader: without escapes, and the source word beside an unknown one
-
-WEIGHTS = np.array([[0.4, 0.1, 0.45, 0.05], [0.5, 0.2, 0.2, 0.1], [0.1, 0.1, 0.7, 0.1], [0, 0, 0, 1]])
-SHOWN = Record(0, ["Zü@@", "rich", "&apos;s"], ["<unk>", "<unk>", "&quot;"], {"prior": WEIGHTS}, [-1.0] * 4)
-
-
-def test_words_are_shown_as_typed():
-    assert shown_units(SHOWN) == (["Zürich", "'s"], ["<unk> (Zürich)", "<unk> (Zürich)", '"'])
-    assert shown_units(SHOWN, "subwords")[1] == ["<unk> ('s)", "<unk> (Zü@@)", '"']
-    assert shown_units(SHOWN, escaped=False)[1][2] == "&quot;"
-
-
-def test_a_source_word_that_is_unknown_says_nothing():
-    given = Record(0, ["<unk>"], ["<unk>"], {"attention": np.eye(2)}, [-1.0] * 2, "none")
-    assert shown_units(given) == (["<unk>"], ["<unk>"])
-
-
-def test_pictures_and_comparisons_show_them():
-    assert panel_of(SHOWN, "prior").target == ["<unk> (Zürich)", "<unk> (Zürich)", '"']
+def test_words_for_a_reader():
+    """Without escapes, and with the source word beside an unknown one, if it is known."""
+    weights = np.array([[0.4, 0.1, 0.45, 0.05], [0.5, 0.2, 0.2, 0.1], [0.1, 0.1, 0.7, 0.1], [0, 0, 0, 1]])
+    shown = Record(0, ["Zü@@", "rich", "&apos;s"], ["<unk>", "<unk>", "&quot;"], {"prior": weights}, [-1.0] * 4)
+    assert shown_units(shown) == (["Zürich", "'s"], ["<unk> (Zürich)", "<unk> (Zürich)", '"'])
+    assert shown_units(shown, "subwords")[1] == ["<unk> ('s)", "<unk> (Zü@@)", '"']
+    assert shown_units(shown, escaped=False)[1][2] == "&quot;"
+    assert panel_of(shown, "prior").target == ["<unk> (Zürich)", "<unk> (Zürich)", '"']
+    unknown = Record(0, ["<unk>"], ["<unk>"], {"attention": np.eye(2)}, [-1.0] * 2, "none")
+    assert shown_units(unknown) == (["<unk>"], ["<unk>"])
     found = compare({"a": ["it &apos;s"]}, ["it &apos;s &amp;"], ["c&apos;est"]).sentences[0]
     assert found.source == "c'est" and found.outputs[0].spans[0].words == ["it", "'s"]

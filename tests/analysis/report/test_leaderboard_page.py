@@ -13,12 +13,11 @@ from sacrebleu.significance import PairedTest
 from fairseq_attn_plugin.errors import OptionError
 
 WORDS = "a house by the river has two red windows and one small door".split()
-SENTENCES = 120
 
 
 def corpus():
     rng = random.Random(1)
-    return [" ".join(rng.choices(WORDS, k=rng.randint(3, 12))) for _ in range(SENTENCES)]
+    return [" ".join(rng.choices(WORDS, k=rng.randint(3, 12))) for _ in range(120)]
 
 
 def translate(references, errors, seed):
@@ -137,44 +136,33 @@ def test_the_page(results, tmp_path, capsys):
 def test_a_file_has_a_run_in_each_line(results, tmp_path):
     lines = tmp_path / "lines.jsonl"
     lines.write_text("".join(path.read_text() + "\n" for path in sorted(results.rglob("*.json"))))
-    main([str(results), "--out", str(tmp_path / "files")])
-    main([str(lines), "--out", str(tmp_path / "lines")])
+    write_leaderboard(results, tmp_path / "files", ["equal", "better"], "better", samples=50)
+    write_leaderboard(lines, tmp_path / "lines", ["equal", "better"], "better", samples=50)
+    rows = cells(tmp_path / "lines", "## multi30k")
+    assert list(rows) == ["equal", "better"] and rows["better"]["p"] == "\u2013"
     assert cells(tmp_path / "lines", "## multi30k de-en") == cells(tmp_path / "files", "## multi30k/de-en.bpe")
     lines.write_text(lines.read_text().replace('"best_updates"', '"updates"', 2))
     with pytest.raises(OptionError, match="lines.jsonl/1: is not complete"):
         read_tables(lines)
 
 
-def test_chosen_systems_and_baseline(results, tmp_path):
-    write_leaderboard(results, tmp_path, ["equal", "better"], "better", samples=50)
-    rows = cells(tmp_path, "## multi30k")
-    assert list(rows) == ["equal", "better"] and rows["better"]["p"] == "\u2013"
-
-
 @pytest.mark.parametrize(
-    ("damage", "parts"),
+    ("pattern", "text", "message"),
     [
-        (lambda path: path.write_text("{"), ["cannot be read"]),
-        (lambda path: path.write_text(re.sub('"best_updates": [0-9]+, ', "", path.read_text())), ["is not complete"]),
-        (lambda path: path.write_text(path.read_text().replace('"sentences": ["', '"sentences": ["3 ')), ["complete"]),
-        (
-            lambda path: path.write_text(path.read_text().replace('"sentences": [', '"sentences": ["1 1 1 0 0 0", ')),
-            ["the same sentences", "two folders"],
-        ),
+        ("(?s).*", "{", "cannot be read"),
+        ('"best_updates": [0-9]+, ', "", "is not complete"),
+        (r'"sentences": \["', '"sentences": ["3 ', "complete"),
+        (r'"sentences": \[', '"sentences": ["1 1 1 0 0 0", ', "the same sentences"),
     ],
 )
-def test_damaged_results_are_named(damage, parts, results):
+def test_damaged_results_are_named(pattern, text, message, results):
     path = results / "multi30k" / "de-en.bpe" / "lstm_soft.seed1.json"
-    damage(path)
-    with pytest.raises(OptionError) as error:
+    path.write_text(re.sub(pattern, text, path.read_text(), count=1))
+    with pytest.raises(OptionError, match=f"{path}.*{message}"):
         read_tables(results)
-    for part in [str(path), *parts]:
-        assert part in str(error.value)
 
 
 def test_mistakes(results, tmp_path):
-    with pytest.raises(OptionError, match="is not a folder"):
-        read_tables(tmp_path / "none")
     with pytest.raises(OptionError, match="has no results of a leaderboard"):
         read_tables(tmp_path / "results" / "multi30k", ["lstm"])
     with pytest.raises(OptionError, match="--baseline lstm: must be one of better, equal, lstm_soft"):

@@ -1,20 +1,78 @@
-"""fairseq-attn report: all systems of a folder, what they are measured by, and a folder with broken ones in it."""
+"""fairseq-attn report: documents, the systems of a folder, their measures, seeds, and a folder with broken ones."""
 
 import math
 import re
+import shutil
+import statistics
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from omegaconf import OmegaConf
 from records_for_tests import record, write_records
+from sacrebleu.metrics import BLEU
 
 from fairseq_attn_plugin import cli
+from fairseq_attn_plugin.analysis.outputs.significance import score_systems
+from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.report import building
-from fairseq_attn_plugin.analysis.report.systems import find_systems, measures, without_seed
+from fairseq_attn_plugin.analysis.report.systems import (
+    Reported,
+    System,
+    find_systems,
+    groups_of,
+    measures,
+    spread,
+    without_seed,
+)
 from fairseq_attn_plugin.errors import OptionError
 
-pytest.importorskip("matplotlib")
+PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
+NASTY = "<script>x</script> a|b *c* _d_ `e` [f](g) #"
+
+
+@pytest.fixture
+def document(tmp_path):
+    (tmp_path / "sub folder").mkdir()
+    (tmp_path / "sub folder" / "x.png").write_bytes(PNG)
+    result = Document(f"Title {NASTY}")
+    result.heading("One")
+    result.subheading("Two")
+    result.paragraph(f"Text\n {NASTY}")
+    result.table(["name", "number", "both"], [[NASTY, 1.5, "2,000 (+3.1)"], ["b", None, "-"]])
+    result.picture(tmp_path / "sub folder" / "x.png", "A picture", lambda path: path.write_bytes(PNG))
+    result.link(tmp_path / "sub folder" / "x.png", "A link")
+    result.code("a ``` b")
+    return result
+
+
+def test_markdown(document, tmp_path):
+    parts = document.markdown(tmp_path).split("\n\n")
+    escaped = r"\<script\>x\</script\> a\|b \*c\* \_d\_ \`e\` \[f\](g) \#"
+    assert parts[0] == f"# Title {escaped}"
+    assert parts[1:4] == ["## One", "### Two", f"Text {escaped}"]
+    rows = [[cell.strip() for cell in line.strip("| ").split(" |")] for line in parts[4].split("\n")]
+    assert rows[0] == ["name", "number", "both"]
+    assert rows[2:] == [[escaped, "1.50", "2,000 (+3.1)"], ["b", "\u2013", "-"]]
+    assert re.fullmatch(r"\|:-+\|-+:\|-+:\|", parts[4].split("\n")[1])
+    assert len({len(line) for line in parts[4].split("\n")}) == 1  # columns line up
+    assert parts[5:7] == ["![A picture](sub%20folder/x.png)", "[A link](sub%20folder/x.png)"]
+    assert parts[7] == "````\na ``` b\n````\n"  # a fence longer than the one in it
+
+
+def test_html(document, tmp_path):
+    html = document.html(tmp_path)
+    assert "<script>x" not in html
+    assert html.count("&lt;script&gt;x&lt;/script&gt; a|b *c*") == 4  # the title is there twice
+    assert '<a href="sub%20folder/x.png">A link</a>' in html and html.count("data:image/png;base64,") == 1
+    assert '<th scope="col" class="number">number</th>' in html and "<td>b</td>" in html
+    assert '<td class="number">1.50</td>' in html and '<td class="number">2,000 (+3.1)</td>' in html
+    assert "<pre>a ``` b</pre>" in html
+    document = Document("x")
+    document.table(["a", "b"], [])
+    assert re.search(r"\| a +\| b +\|\n\|-+\|-+\|", document.markdown(tmp_path))
 
 
 def test_measures_by_hand(tmp_path):
@@ -42,20 +100,17 @@ def test_measures_of_a_row_without_weights(tmp_path):
 def test_an_unknown_word_of_the_reference_matches_no_output(tmp_path):
     forced = open_records(write_records(tmp_path / "x.jsonl", pairs=[("a", "the <unk>")]))
     read = building._Read([SimpleNamespace(forced=forced)])
-    building._read_corpus(read, SimpleNamespace(gold=None), None)
+    building._read_corpus(read, SimpleNamespace(gold=None))
     assert (read.source, read.reference) == (["a"], ["the <<unk>>"])
 
 
 def test_which_folders_are_systems(tmp_path):
-    for name, file in [("b", "checkpoint_last.pt"), ("a", "checkpoints/checkpoint_best.pt"), ("c", "model.pt")]:
-        (tmp_path / name / file).parent.mkdir(parents=True)
-        (tmp_path / name / file).touch()
-    (tmp_path / "b" / "checkpoint_best.pt").touch()
+    for file in ("b/checkpoint_last.pt", "b/checkpoint_best.pt", "a/checkpoints/checkpoint_best.pt", "c/model.pt"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
     found = find_systems(tmp_path)
-    assert [(system.name, system.checkpoint.name) for system in found] == [
-        ("a", "checkpoint_best.pt"),
-        ("b", "checkpoint_best.pt"),
-    ]
+    best = "checkpoint_best.pt"
+    assert [(system.name, system.checkpoint.name) for system in found] == [("a", best), ("b", best)]
     assert [system.name for system in find_systems(tmp_path, ["b", "a/"])] == ["b", "a"]
     assert [system.name for system in find_systems(tmp_path / "b")] == ["b"], "the folder itself"
     for folder, names, message in [
@@ -67,8 +122,14 @@ def test_which_folders_are_systems(tmp_path):
             find_systems(folder, names)
 
 
-def test_folders_below_folders_are_systems(tmp_path):
+def test_folders_below_folders_are_systems_and_names_may_have_a_seed(tmp_path):
     """What a sweep leaves when the name of a folder holds a path, and a training in the folder of another."""
+    for name, stripped in (
+        ("lstm_soft.seed12/optimization.lr=[0.01]", "lstm_soft/optimization.lr=[0.01]"),
+        ("soft/common.seed=1,model.dropout=0.1", "soft/model.dropout=0.1"),
+        *(("soft-seed_3", "soft"), ("seed1", "seed1"), ("seedling", "seedling")),
+    ):
+        assert without_seed(name) == stripped
     names = ["soft.seed1/task.data=/work/bin,common.fp16=true", "soft.seed1", "soft.seed2", "adm.seed10/lr=[0.1]"]
     for name in names:
         (tmp_path / name / "checkpoints").mkdir(parents=True)
@@ -80,22 +141,6 @@ def test_folders_below_folders_are_systems(tmp_path):
     assert found == sorted(names) and [system.name for system in find_systems(tmp_path, ["soft"])] == names[1:3]
     with pytest.raises(OptionError, match=r"--systems aqt: there is no checkpoint_best.pt in .*; found: adm.seed10/lr"):
         find_systems(tmp_path, ["aqt"])
-
-
-@pytest.mark.parametrize(
-    ("name", "stripped"),
-    [
-        ("lstm_soft.seed1", "lstm_soft"),
-        ("lstm_soft.seed12/optimization.lr=[0.01]", "lstm_soft/optimization.lr=[0.01]"),
-        ("soft/common.seed=1,model.dropout=0.1", "soft/model.dropout=0.1"),
-        ("soft-seed_3", "soft"),
-        ("seed1", "seed1"),
-        ("seedling", "seedling"),
-        ("soft", "soft"),
-    ],
-)
-def test_names_without_seed(name, stripped):
-    assert without_seed(name) == stripped
 
 
 @pytest.fixture(scope="module")
@@ -144,13 +189,95 @@ def test_report(tiny_data, trained, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--systems", "nothing"], "--systems nothing: there is no checkpoint_best.pt"),
         (["--systems", "broken", "text"], "none of its systems can be read; broken: .*; text: "),
         (["--baseline", "other"], "--baseline other: must be one of broken, lstm_latent, lstm_soft, text"),
-        (["--beam", "0"], "--beam 0: must be at least 1"),
         (["--gold", "no.gold"], "no.gold"),
     ],
 )
 def test_mistakes(tiny_data, trained, tmp_path, options, message):
     with pytest.raises(OptionError, match=message):
         cli.main(["report", str(trained), "--data", str(tiny_data), "--out", str(tmp_path / "out"), "--cpu", *options])
+
+
+def run_of(name, seed):
+    config = None if seed is None else {"common": {"seed": seed}}
+    return Reported(System(name, None), 1, None, None, None, config)
+
+
+def grouped(*reported):
+    return {group.name: ([run.system.name for run in group.runs], group.seeds) for group in groups_of(reported)}
+
+
+def test_names_that_differ_in_the_seed_only_are_one_system():
+    runs = [run_of("soft.seed2", 2), run_of("adm.seed1", 1), run_of("soft.seed1", 1)]
+    assert grouped(*runs) == {"soft": (["soft.seed1", "soft.seed2"], [1, 2]), "adm.seed1": (["adm.seed1"], [1])}
+    assert list(grouped(run_of("a", 1), run_of("b", 2))) == ["a", "b"]
+    assert list(grouped(run_of("a.seed1", 1), run_of("a.seed2", 1))) == ["a.seed1", "a.seed2"], "one seed, twice"
+    assert grouped(run_of("a.seed1", None)) == {"a.seed1": (["a.seed1"], [])}, "the seed is not known"
+    for common in (OmegaConf.create({"seed": 3}), SimpleNamespace(seed=3)):
+        assert groups_of([run_of("a", 1)._replace(config={"common": common})])[0].seeds == [3]
+
+
+def test_spread():
+    assert spread([1.0, 3.0], 2) == "2.00 (1.41)" and spread([2.0, 2.0], 1) == "2.0" and spread([1234.5], 0) == "1,234"
+    assert spread([None, 2.0], 2) == "2.00" and spread([], 2) is None
+
+
+@pytest.fixture(scope="module")
+def grid(zoo, tmp_path_factory):
+    """Two systems with two seeds each, as fairseq-hydra-train -m leaves them; a seed is noise on the parameters."""
+    folder = tmp_path_factory.mktemp("grid")
+    for name in ("lstm_soft", "lstm_adm"):
+        for seed in (1, 2):
+            state = torch.load(zoo(name).last, weights_only=False)
+            state["cfg"]["common"]["seed"] = seed
+            torch.manual_seed(seed)
+            for value in state["model"].values():
+                value += 0.1 * torch.randn_like(value) if value.is_floating_point() else 0
+            (folder / f"{name}.seed{seed}" / "lr=0.1" / "checkpoints").mkdir(parents=True)
+            torch.save(state, folder / f"{name}.seed{seed}" / "lr=0.1" / "checkpoints" / "checkpoint_best.pt")
+    return folder
+
+
+def test_report_of_a_sweep(tiny_data, grid, tmp_path, monkeypatch):
+    out = tmp_path / "report"
+    command = ["report", str(grid), "--data", str(tiny_data), "--out", str(out), "--cpu", "--samples", "20"]
+    command += ["--beam", "2"]
+    cli.main(command)
+
+    def rows():
+        """Of the first table, {column: text}."""
+        text = (out / "report.md").read_text(encoding="utf-8").partition("## Systems\n\n")[2].partition("\n\n")[0]
+        cells = [[cell.strip().replace("\\", "") for cell in line.strip("|").split("|")] for line in text.splitlines()]
+        return [dict(zip(cells[0], row)) for row in cells[2:]]
+
+    adm, soft = rows()
+    assert [row["system"] for row in (adm, soft)] == ["lstm_adm/lr=0.1", "lstm_soft/lr=0.1"]
+    assert adm["seeds"] == soft["seeds"] == "2"
+    reference = (tiny_data.parent / "text" / "test.yy").read_text().splitlines()
+    scores = []
+    for file in sorted(out.rglob("attention/lstm_soft.seed*/**/*.beam.jsonl")):
+        lines = [""] * len(reference)
+        for one in open_records(file):
+            lines[one.id] = " ".join(one.target_words)
+        scores.append(BLEU(tokenize="none", force=True).corpus_score(lines, [reference]).score)
+    assert len(scores) == 2
+    spreads = f" ({statistics.stdev(scores):.2f})" if scores[0] != scores[1] else ""
+    assert soft["BLEU"] == f"{statistics.mean(scores):.2f}{spreads}"
+    assert set(adm) >= {"chrF2", "TER", "p", "\u00b1", "perplexity"} and "(" in adm["perplexity"]
+    assert len(list((out / "outputs").rglob("*.txt"))) == 4
+    assert (out / "reference.txt").read_text().splitlines() == reference
+    # a seed that the baseline alone has takes no part in the comparison
+    left = shutil.copytree(grid, tmp_path / "left", ignore=shutil.ignore_patterns("lstm_adm.seed2"))
+    compared = []
+
+    def spy(*arguments, **keywords):
+        compared.append(keywords["seeds_of"])
+        return score_systems(*arguments, **keywords)
+
+    monkeypatch.setattr(building, "score_systems", spy)
+    command[1] = str(left)
+    cli.main([*command, "--baseline", "lstm_soft/lr=0.1"])
+    alone, soft = rows()
+    assert soft["seeds"] == "2" and alone["seeds"] == "1"
+    assert compared == [{alone["system"]: [1], "lstm_soft/lr=0.1": [1, 2]}]

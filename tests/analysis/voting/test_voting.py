@@ -15,26 +15,16 @@ from fairseq_attn_plugin.analysis.voting.ballots import (
     discretized,
     fit_gaussian,
     qualifies,
-    rank,
     recommended,
     satisfaction,
 )
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.attention.positional.windows import window
 
-# Four voters t = 0, 1, 2, 3 with c_t = t and four candidates, k = 1. Borda scores are 3, 2, 1, 0.
-#
-#   t   weights               ranks     W        |W|  k-Borda         first three or two   Bloc  SNTV  mass
-#   0   .40 .30 .20 .10    1 2 3 4    0 1         2   (3+2)/(3+2)     0 1                  2/2   yes   .70
-#   1   .10 .20 .30 .40    4 3 2 1    0 1 2       3   (0+1+2)/(3+2+1) 3 2 1                2/3   no    .60
-#   2   .60 .05 .15 .20    1 4 3 2    1 2 3       3   (0+1+2)/(3+2+1) 0 3 2                2/3   no    .40
-#   3   .25 .25 .25 .25    4 3 2 1    2 3         2   (2+3)/(3+2)     3 2                  2/2   yes   .50
-#
-# The last voter's ties go to the nearer word. At random, k-Borda would be 3 / (8 - |W| - 1): 3/5, 3/4, 3/4, 3/5.
+# four voters with c_t = t, k = 1: the windows are 0-1, 0-2, 1-3, 2-3
 WEIGHTS = np.array(
     [[0.40, 0.30, 0.20, 0.10], [0.10, 0.20, 0.30, 0.40], [0.60, 0.05, 0.15, 0.20], [0.25, 0.25, 0.25, 0.25]]
 )
-RANKS = [[1, 2, 3, 4], [4, 3, 2, 1], [1, 4, 3, 2], [4, 3, 2, 1]]
 
 
 def tally_of(weights, rules=("1",), ratio=1.0):
@@ -43,41 +33,28 @@ def tally_of(weights, rules=("1",), ratio=1.0):
     return tally
 
 
-def test_satisfaction_worked_by_hand():
-    assert centres(np.arange(4), 4, 1.0).tolist() == [0, 1, 2, 3]
-    assert rank(WEIGHTS, np.arange(4)).tolist() == RANKS
-    members = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]], dtype=bool)
-    satisfied = satisfaction(np.array(RANKS), members)
-    assert satisfied["k-borda"].tolist() == [100, 50, 50, 100]
-    assert satisfied["sntv"].tolist() == [100, 0, 0, 100]
-    assert satisfied["bloc"].tolist() == pytest.approx([100, 200 / 3, 200 / 3, 100])
-    assert satisfied["chance"].tolist() == pytest.approx([60, 75, 75, 60])
+def test_chance_is_the_mean_over_all_rankings():
+    for p, size in ((1, 1), (4, 2), (5, 3)):
+        ranks = np.array(list(itertools.permutations(range(1, p + 1))))
+        satisfied = satisfaction(ranks, np.broadcast_to(np.arange(p) < size, ranks.shape))
+        assert satisfied["k-borda"].mean() == pytest.approx(satisfied["chance"][0])
 
-    (result,) = tally_of(WEIGHTS).results()
-    assert (result.rule, result.mean_k, result.mean_window, result.share) == ("1", 1, 2.5, 0.625)
-    expected = {"k-borda": 75, "sntv": 50, "bloc": 250 / 3, "chance": 67.5}
-    assert result.satisfaction == pytest.approx(expected)
-    assert result.mass == pytest.approx((0.7 + 0.6 + 0.4 + 0.5) / 4)
-    assert result.gain_per_word is None
+
+def test_a_voter_that_gives_words_nothing_has_no_mass_and_ranks_them_by_distance():
+    nothing = tally_of(np.zeros((4, 4)))
+    (result,) = nothing.results()
+    assert result.mass == 0 and result.satisfaction["sntv"] == 100
+    fitted = fit_gaussian(nothing.offsets().offset, nothing.offsets().mass)
+    assert fitted.mean == 0 and fitted.sigma == SIGMA_FLOOR
 
 
 def test_offsets_worked_by_hand():
     offsets = tally_of(WEIGHTS).offsets()
-    assert offsets.offset.tolist() == [-3, -2, -1, 0, 1, 2, 3]
-    assert offsets.voters.tolist() == [1, 2, 3, 4, 3, 2, 1]
-    assert offsets.first_choices.tolist() == [0, 0.25, 0, 0.5, 0, 0.25, 0]
-    mass = [0.25, 0.85, 0.4, 1.0, 0.8, 0.6, 0.1]
-    assert offsets.mass.tolist() == pytest.approx([value / 4 for value in mass])
     assert offsets.inside["1"].tolist() == pytest.approx([0, 0, 0.1, 0.25, 0.2, 0, 0])
-
     # mean (-.75 - 1.7 - .4 + .8 + 1.2 + .3) / 4, mean square (2.25 + 3.4 + .4 + .8 + 2.4 + .9) / 4
     everything = fit_gaussian(offsets.offset, offsets.mass)
     assert everything.mean == pytest.approx(-0.55 / 4)
     assert everything.sigma == pytest.approx(math.sqrt(10.15 / 4 - (0.55 / 4) ** 2))
-    # inside of the windows: mean (.2 - .1) / .55, mean square (.1 + .2) / .55
-    inside = fit_gaussian(offsets.offset, offsets.inside["1"])
-    assert inside.mean == pytest.approx(0.1 / 0.55)
-    assert inside.sigma == pytest.approx(math.sqrt(0.3 / 0.55 - (0.1 / 0.55) ** 2))
 
 
 def slow_election(sentences, ratio, rules):
@@ -123,7 +100,7 @@ def slow_election(sentences, ratio, rules):
     return voters, means, offsets
 
 
-@pytest.mark.parametrize("ratio", [1.0, 0.7, 2.0, 1.1])
+@pytest.mark.parametrize("ratio", [0.7, 2.0])
 def test_against_a_slow_count(ratio):
     """Of one word, none on a side, longer and shorter than expected; weights in tenths, so that many tie."""
     numbers, rules = np.random.default_rng(3), ["half", "log2", "log3", "log4", "2", "7"]
@@ -146,28 +123,7 @@ def test_against_a_slow_count(ratio):
     assert set(offsets) <= set(counted.offset.tolist())
 
 
-def test_weights_need_not_sum_to_one():
-    """Weights divided by their maximum, or those of a sigmoid, vote as the same weights divided by their sum."""
-    tally = tally_of(WEIGHTS * np.array([[3.0], [0.5], [7.0], [1.0]]))
-    assert tally.results()[0].mass == pytest.approx(0.55)
-    # a voter that gives words nothing at all has no mass anywhere, and ranks them by distance
-    nothing = tally_of(np.zeros((4, 4)))
-    (result,) = nothing.results()
-    assert result.mass == 0 and result.satisfaction["sntv"] == 100
-    fitted = fit_gaussian(nothing.offsets().offset, nothing.offsets().mass)
-    assert fitted.mean == 0 and fitted.sigma == SIGMA_FLOOR
-
-
-def test_chance_is_the_mean_over_all_rankings():
-    for p in range(1, 6):
-        ranks = np.array(list(itertools.permutations(range(1, p + 1))))
-        for size in range(1, p + 1):
-            members = np.broadcast_to(np.arange(p) < size, ranks.shape)
-            satisfied = satisfaction(ranks, members)
-            assert satisfied["k-borda"].mean() == pytest.approx(satisfied["chance"][0]), (p, size)
-
-
-@pytest.mark.parametrize("ratio", [1.0, 0.3, 0.4, 0.5, 0.95, 1.1, 1.4, 2.0, 3.0])
+@pytest.mark.parametrize("ratio", [1.0, 0.3, 0.95, 1.4, 3.0])
 def test_centres_are_those_of_the_gaussian_attention(ratio):
     """Where the centre has not come to the last word: beyond it the attention goes on to the end of the sentence."""
     p = 24
@@ -216,7 +172,6 @@ def test_recommended():
     assert [qualifies(row) for row in table] == [False, True, True, False]
     # one word in every sentence is not a window
     assert recommended([table[0]._replace(mean_k=0.0), table[1]._replace(gain_per_word=0.1)]).rule == "log3"
-    assert recommended([table[0]._replace(mean_k=0.0)]).rule == "log4"
 
 
 def test_fit_finds_a_gaussian():

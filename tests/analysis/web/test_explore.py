@@ -1,4 +1,4 @@
-"""The page of fairseq-attn explore: what is in it, and what a reader sees in a browser."""
+"""The page of fairseq-attn explore: what is in it, and what a reader sees in a browser; axe-core finds no violation."""
 
 import json
 import re
@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from records_for_tests import PAIRS, diagonal, record, write_records
 
-from fairseq_attn_plugin.analysis.folders import sentence_numbers
 from fairseq_attn_plugin.analysis.records.files import open_records, open_systems
-from fairseq_attn_plugin.analysis.web.explore import collect, encode, explore, side
+from fairseq_attn_plugin.analysis.web.explore import collect, encode, explore
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
@@ -38,11 +37,10 @@ def test_weights_are_kept_to_a_4095th_of_the_greatest():
     assert encode(np.array([[0.0, np.nan]])) == (0.0, "AAAA") and encode(np.zeros((0, 3))) == (0.0, "")
 
 
-def test_words_are_given_only_where_they_are_not_the_tokens():
-    assert side(["a", "b"], "bpe") == {"tokens": ["a", "b"]}
-    assert side(["a@@", "b", "c"], "bpe") == {"tokens": ["a@@", "b", "c"], "words": ["ab", "c"], "pieces": [2, 1]}
-    assert side(["\u2581a", "b"], "sentencepiece")["words"] == ["ab"]
-    assert side([], "bpe") == {"tokens": []}
+@pytest.mark.parametrize(("total", "heavy"), [(1.04, False), (1.06, True)])
+def test_rows_that_sum_to_more_than_one_are_known(tmp_path, total, heavy):
+    path = write_records(tmp_path / "some.jsonl", records=[record(0, "a b", "c", diagonal(1, 2) * total)])
+    assert collect(open_systems([str(path)])).data["heavy"] is heavy
 
 
 def test_systems_are_joined_by_the_number_of_the_sentence(tmp_path):
@@ -59,6 +57,12 @@ def test_systems_are_joined_by_the_number_of_the_sentence(tmp_path):
     greatest, text = first["views"][0]["weights"]["attention"]
     expected = next(iter(open_records(whole))).attention
     np.testing.assert_allclose(decoded(greatest, text), expected.ravel(), atol=2e-4)
+    # scores that are not finite are null
+    scores = [-0.5, float("-inf"), -0.25, -0.125]
+    other = write_records(tmp_path / "other.jsonl", "other", records=[record(0, *PAIRS[0], scores=scores)])
+    views = [one["views"] for one in collect(open_systems([str(whole), str(other)])).data["sentences"]]
+    assert views[0][1]["scores"] == [-0.5, None, -0.25, -0.125] and views[0][1]["score"] is None
+    assert views[0][0]["score"] == -0.5
 
 
 def test_which_sentences(tmp_path, capsys):
@@ -70,41 +74,25 @@ def test_which_sentences(tmp_path, capsys):
     assert "only the first 4 sentences; --first 0" in shown.err and "<title>Attention, de" in out.read_text()
     assert [one["id"] for one in _data(out)["sentences"]] == [0, 1, 2, 3]
     assert _data(out)["subtitle"] == "test: 4 of 9 sentences"
-    main(["explore", str(path), "--out", str(out), "--sentences", "7", "2-3,99"])
+    main(["explore", str(path), "--out", str(out), "--sentences", "7", "2-3,99", "2"])
     assert "--sentences 99: not in the files" in capsys.readouterr().err
     assert [one["id"] for one in _data(out)["sentences"]] == [7, 2, 3]
+    for text in ("x", "-1", "7-5", "1-", "0-99999999", ","):
+        with pytest.raises(OptionError, match=r"^--sentences"):
+            main(["explore", str(path), "--out", str(out), f"--sentences={text}"])
     main(["explore", str(path), "--out", str(out), "--first", "0"])
     assert len(_data(out)["sentences"]) == 9 and not capsys.readouterr().err
 
 
-def test_scores_that_are_not_finite_are_null(tmp_path):
-    whole = record(0, *PAIRS[0])
-    first = record(0, *PAIRS[0], scores=[-0.5, float("-inf"), -0.25, -0.125])
-    second = record(1, *PAIRS[1], scores=[float("-inf"), -1, -1, -1, -1, -1])
-    path = write_records(tmp_path / "soft.jsonl", records=[first, second])
-    other = write_records(tmp_path / "other.jsonl", "other", records=[whole])
-    explore([str(path), str(other)], tmp_path / "page.html")
-    views = [one["views"] for one in _data(tmp_path / "page.html")["sentences"]]
-    assert views[0][0]["scores"] == [-0.5, None, -0.25, -0.125] and views[0][0]["score"] is None
-    assert views[1][0]["scores"][:2] == [None, -1.0] and views[0][1]["score"] == -0.5
-
-
 def test_models_of_different_subwords_are_shown_together(tmp_path):
     """As for fairseq-attn plot, words must be the same, except those that a model does not know."""
-    files = [
-        write_records(tmp_path / "fine.jsonl", "fine", pairs=[PAIRS[0], (PAIRS[1][0], "the dog is slee@@ ping")]),
-        write_records(
-            tmp_path / "whole.jsonl",
-            "whole",
-            pairs=[("ein kleines haus", "a small house"), ("d@@ er hund schläft", "the dog is sleeping")],
-        ),
-        write_records(
-            tmp_path / "words.jsonl",
-            "words",
-            pairs=[("ein <unk> haus", "a small <unk>"), ("der hund schläft", "the dog is here")],
-            subwords="none",
-        ),
-    ]
+    pairs = {
+        "fine": [PAIRS[0], (PAIRS[1][0], "the dog is slee@@ ping")],
+        "whole": [("ein kleines haus", "a small house"), ("d@@ er hund schläft", "the dog is sleeping")],
+        "words": [("ein <unk> haus", "a small <unk>"), ("der hund schläft", "the dog is here")],
+    }
+    kinds = zip(pairs, ("bpe", "bpe", "none"))
+    files = [write_records(tmp_path / f"{x}.jsonl", x, pairs=pairs[x], subwords=kind) for x, kind in kinds]
     data, _, _ = collect(open_systems([str(file) for file in files]))
     first, second = data["sentences"]
     pieces = {"tokens": ["ein", "klei@@", "nes", "haus"], "words": ["ein", "kleines", "haus"], "pieces": [1, 2, 1]}
@@ -115,32 +103,15 @@ def test_models_of_different_subwords_are_shown_together(tmp_path):
     assert [view["source"] for view in second["views"]] == [0, 1, 0]
     assert [(view["target"], view["text"]) for view in second["views"]] == [(0, 0), (1, 0), (2, 2)]
     # of translations, <unk> is a word as any other
-    found = write_records(
-        tmp_path / "beam.jsonl", "beam", pairs=[("ein kleines haus", "<unk> small house")], target="beam 5"
-    )
+    pairs = [("ein kleines haus", "<unk> small house")]
+    found = write_records(tmp_path / "beam.jsonl", "beam", pairs=pairs, target="beam 5")
     data, _, _ = collect(open_systems([str(files[0]), str(found)]))
     assert [view["text"] for view in data["sentences"][0]["views"]] == [0, 1]
-
-
-def test_rows_that_sum_to_more_than_one_are_known(tmp_path):
-    def heavy(total):
-        path = write_records(tmp_path / "some.jsonl", records=[record(0, "a b", "c", diagonal(1, 2) * total)])
-        return collect(open_systems([str(path)])).data["heavy"]
-
-    assert [heavy(total) for total in (0.5, 1, 1.04, 1.06, 2)] == [False, False, False, True, True]
 
 
 def _data(path):
     text = path.read_text(encoding="utf-8")
     return json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
-
-
-def test_numbers_of_sentences():
-    assert sentence_numbers(None) is None
-    assert sentence_numbers(["3", "5-7,0", "6"]) == [3, 5, 6, 7, 0]
-    for text in ("x", "-1", "7-5", "1-", "0-99999999", ","):
-        with pytest.raises(OptionError, match=r"^--sentences"):
-            sentence_numbers([text])
 
 
 def test_mistakes_are_named(tmp_path):
@@ -153,9 +124,8 @@ def test_mistakes_are_named(tmp_path):
     some = made("some", pairs=[("ein <unk> <unk>", "a small tree")])
     for files, options, message in [
         ([soft, pieces], {}, r"sentence 0: .*soft\.jsonl and .*pieces\.jsonl have different .*; .*pieces.* has @@"),
-        ([soft, unlike], {}, r"have different source words \('haus' and 'baum'\)"),
         # what may be any word for one model must still be the same for the others
-        ([some, soft, unlike], {}, r"soft\.jsonl and .*unlike\.jsonl have different source words"),
+        ([some, soft, unlike], {}, r"soft\.jsonl and .*unlike\.jsonl have .* source words \('haus' and 'baum'\)"),
         ([soft, made("reverse", source_lang="en", target_lang="de")], {}, "is of en-de, .* of de-en"),
         ([made("empty", pairs=[])], {}, r"empty\.jsonl: has no sentences"),
         ([soft], {"sentences": [77]}, "--sentences 77: is in none of the files"),
@@ -165,7 +135,6 @@ def test_mistakes_are_named(tmp_path):
     for options, message in [
         (["--out", str(out), "--first", "-1"], "--first -1: must be"),
         (["--out", soft], r"--out .*soft\.jsonl: must end in \.html"),
-        (["--out", str(tmp_path / "gone" / "page.html")], "--out .*page.html: cannot be written: there is no folder "),
     ]:
         with pytest.raises(OptionError, match=message):
             main(["explore", soft, *options])
@@ -215,7 +184,7 @@ def weights(page, card, side):
     return page.script(
         """return [...document.querySelectorAll('.card')[arguments[0]].querySelectorAll(`.row.${arguments[1]} .word`)]
         .map((one) => [Number(one.dataset.weight), Number(getComputedStyle(one).getPropertyValue('--shade')),
-                       one.querySelector('.value').textContent, getComputedStyle(one).backgroundColor])""",
+                       one.querySelector('.value').textContent])""",
         card,
         side,
     )
@@ -228,25 +197,21 @@ def test_pointing_at_a_word_shades_what_it_looked_at(pages, made):
     assert [one[0] for one in shaded] == pytest.approx([0.1, 0.3, 0.5, 0.1], abs=1e-3)
     assert [one[2] for one in shaded] == ["0.10", "0.30", "0.50", "0.10"]
     assert [one[1] for one in shaded] == pytest.approx([w**0.65 for w in (0.1, 0.3, 0.5, 0.1)], abs=2e-3)
-    # .5 ** .65 = .637, of which the light page takes .72: an opacity of .459
-    opacities = [float(re.search(r"([\d.]+)\)$", one[3])[1]) for one in shaded]
-    assert opacities[2] == pytest.approx(0.459, abs=0.005) and opacities[2] == max(opacities)
     # the other model has the same target: the same word is active there
     assert [one.text.split("\n")[0] for one in pages.all(".word.active")] == ["small", "small"]
     assert pages.texts(".readout")[1].startswith("small (probability 0.61) attends to haus 0.50, kleines 0.30, ")
     # .5 and .3 and twice .1 are above the least that a line is drawn for
     assert len(pages.all(".card")[1].find_elements("css selector", ".links path")) == 4
-    assert not pages.problems()
-
-
-def test_pointing_at_a_source_word_shades_what_looked_at_it(pages, made):
-    pages.open(made + "#sentence=0&model=latent <i>")
-    pages.hover(word(pages, 0, "source", 2))
-    record_weights = diagonal(3, 4)
-    # the column of "haus", the fourth token, with the row that the fixture set
-    expected = [record_weights[0, 3], 0.5, record_weights[2, 3], record_weights[3, 3]]
-    assert [one[0] for one in weights(pages, 0, "target")] == pytest.approx(expected, abs=1e-3)
-    assert "haus gets attention from" in pages.texts(".readout")[0]
+    # a word that is clicked stays; pointing at another does not move it
+    word(pages, 1, "target", 2).click()
+    pages.hover(word(pages, 0, "target", 0))
+    assert pages.texts(".word.active.pinned bdi") == pages.texts(".word[aria-pressed=true] bdi") == ["house"] * 2
+    pages.press(browser.ESCAPE)
+    # of a source word the column: "haus", the fourth token
+    pages.hover(word(pages, 1, "source", 2))
+    expected = [diagonal(3, 4)[0, 3], 0.5, diagonal(3, 4)[2, 3], diagonal(3, 4)[3, 3]]
+    assert [one[0] for one in weights(pages, 1, "target")] == pytest.approx(expected, abs=1e-3)
+    assert "haus gets attention from" in pages.texts(".readout")[1] and not pages.problems()
 
 
 def test_switching_model_words_and_kind_of_weights(pages, made):
@@ -267,32 +232,13 @@ def test_switching_model_words_and_kind_of_weights(pages, made):
     # a model without a posterior shows what it has
     pages.press("m", "m")
     assert pages.texts(".card .detail") == ["lstm_soft, attention"]
-    assert not pages.problems()
-
-
-def test_the_heatmap_says_its_weights(pages, made):
+    # a cell of the heatmap says its weight
     pages.open(made + "#sentence=0&model=latent <i>")
     cell = pages.one(".map .cell[data-row='1'][data-column='2']")
     pages.hover(cell)
-    assert pages.one(".tip").text == "small \u2190 haus0.500"
+    assert pages.one(".tip").text == "small \u2190 haus0.500" and pages.texts(".map text.on") == ["haus", "small"]
     assert float(cell.get_attribute("fill-opacity")) == pytest.approx(0.5**0.65, abs=2e-3)
-    assert pages.texts(".word.active bdi") == ["small"]
-    assert pages.texts(".map text.on") == ["haus", "small"]
-
-
-def test_a_held_word_stays_and_is_what_is_pressed(pages, made):
-    pages.open(made + "#sentence=0&model=soft")
-    pages.hover(word(pages, 0, "target", 1))
-    assert not pages.all(".word[aria-pressed=true]") and len(pages.all(".word[aria-pressed=false]")) == 8
-    word(pages, 0, "target", 2).click()
-    pages.hover(word(pages, 0, "target", 0))
-    assert pages.texts(".word.active.pinned bdi") == pages.texts(".word[aria-pressed=true] bdi") == ["house"]
-    word(pages, 0, "target", 2).click()
-    assert not pages.all(".word[aria-pressed=true]")
-    word(pages, 0, "target", 2).click()
-    pages.press(browser.ESCAPE)
-    pages.hover(word(pages, 0, "target", 1))
-    assert pages.texts(".word.active bdi") == ["small"]
+    assert not pages.problems()
 
 
 def test_keyboard(pages, made):
@@ -336,8 +282,6 @@ def test_search_filter_and_sort(pages, made):
     assert shown(pages) == [3, 4, 5]
     pages.script("document.querySelector('#most-score').value = ''")
     choose = pages.one("#sort")
-    orders = [one.get_attribute("value") for one in choose.find_elements("css selector", "option")]
-    assert orders == ["corpus", "short", "long", "worst", "best", "spread", "disagreement"]
     choose.find_element("css selector", "[value=worst]").click()
     assert shown(pages) == [5, 4, 3, 2, 1, 0]
     choose.find_element("css selector", "[value=short]").click()
@@ -345,8 +289,8 @@ def test_search_filter_and_sort(pages, made):
     choose.find_element("css selector", "[value=disagreement]").click()
     # of all that the models were made to look at, only the row of "small" differs; of 1 and 5 there is no second model
     assert shown(pages)[0] == 0 and set(shown(pages)[-2:]) == {1, 5}
-    one = open_records(Path(made[len("file://") :]).with_name("soft.jsonl")).find([0])[0].word_attention(end=True)[1]
-    differs = np.abs(one - np.array([0.1, 0.3, 0.5, 0.1])).sum() / 2 / 4  # the mean over the four rows
+    own = record(0, *PAIRS[0]).word_attention(end=True)[1]
+    differs = np.abs(own - np.array([0.1, 0.3, 0.5, 0.1])).sum() / 2 / 4  # the mean over the four rows
     assert f"differs {differs:.2f}" in pages.texts("#list .scores")[0]
 
 
@@ -360,7 +304,10 @@ def test_markup_in_a_sentence_is_text_and_nothing_is_asked_of_a_network(pages, m
     pages.one("#next")
     assert pages.texts(".reference bdi") == ["the <b>dog</b> is sleeping"]
     assert pages.requests() == [made]
-    assert not pages.problems()
+    languages = "return [...document.querySelectorAll(arguments[0])].map((one) => one.closest('[lang]').lang)"
+    assert pages.script(languages, ".row.source .word bdi")[-2:] == ["de", "en"]
+    found = pages.script("return ['de_AT', 'zh-hans', '', 'not a language'].map(languageTag)")
+    assert found == ["de-AT", "zh-Hans", None, None] and not pages.problems()
 
 
 def test_different_targets_empty_sides_and_missing_sentences(pages, made):
@@ -391,8 +338,6 @@ def test_keys_where_no_model_has_the_sentence(pages, made):
     pages.press(*keys)
     pages.script("document.querySelector('#list').scrollTop = 0; dispatchEvent(new Event('resize'))")
     assert not pages.all(".word") and not pages.problems()
-    pages.press("k", browser.RIGHT, "x")
-    assert len(pages.all(".word.active")) == 1 and not pages.all(".pinned") and not pages.problems()
     # the first of two cards is empty
     pages.open(made + "#sentence=5&model=all")
     pages.press("x", browser.ESCAPE, browser.RIGHT)
@@ -404,33 +349,13 @@ def test_nothing_that_matches_is_said(pages, made):
     search = pages.one("#search")
     search.send_keys("zzz")
     assert pages.one("#board").text.split("\n") == ["No sentence matches the search.", "Show all sentences"]
-    assert pages.one("#count").text == "None of 6 sentences matches" and pages.one("#position").text == "No sentence"
     pages.script("arguments[0].blur()", search)
     pages.press("x", "m", "w", "j", "k", "p")
     assert "No sentence matches" in pages.one("#board").text and not pages.all(".word")
-    pages.one("#open-filters").click()
-    pages.one("#least-words").send_keys("99")
-    assert "No sentence matches the search and the filter." in pages.one("#board").text
     pages.one("#board button").click()
     assert search.get_attribute("value") == "" and len(pages.all("#list li")) == 6 and len(pages.all(".card")) > 0
     assert pages.one("#position").text.startswith("Sentence 1") and pages.all(".word.active")
-    # what is found again is shown again
-    search.send_keys("zzz")
-    search.send_keys("\b\b\b")
-    assert pages.all(".word.active") and not pages.problems()
-
-
-def test_words_are_of_their_language(pages, made):
-    pages.open(made + "#sentence=1&model=latent <i>")
-    languages = "return [...document.querySelectorAll(arguments[0])].map((one) => one.closest('[lang]').lang)"
-    assert pages.script(languages, ".row.source .word bdi") == ["de", "de", "de", "en"]
-    assert pages.script(languages, "#list .words-of:not(:empty)")[0] == "de"
-    pages.hover(word(pages, 0, "target", 1))
-    assert pages.script(languages, ".readout bdi")[:2] == ["en", "de"]
-    assert pages.script(languages, ".reference bdi") == ["en"]
-    found = pages.script("return ['de_AT', 'zh-hans', '', 'not a language'].map(languageTag)")
-    assert found == ["de-AT", "zh-Hans", None, None]
-    assert pages.script("return languageName('not a language')") == "not a language"
+    assert not pages.problems()
 
 
 @pytest.fixture(scope="module")
@@ -465,20 +390,11 @@ def test_a_shade_says_the_same_in_all_models(pages, mixed):
     for card, expected in enumerate([fine, [weight / 2 for weight in whole]]):
         shaded = weights(pages, card, "source")
         assert [one[0] for one in shaded] == pytest.approx(expected, abs=1e-3)
-        assert [one[1] for one in shaded] == pytest.approx([w**0.65 for w in expected], abs=2e-3)
     assert pages.texts(".legend text") == ["0", "1"] * 2
     pages.script("document.activeElement.blur()")
     pages.press("n")
     assert "rows=" not in pages.script("return location.hash")
     assert pages.texts(".legend text")[1] == f"{greatest:.2f}" and not pages.problems()
-
-
-def test_rows_that_sum_to_one_have_no_switch(pages, made):
-    pages.open(made + "#rows=one")
-    assert not pages.all("input[name=rows]")
-    pages.press("n", "j")
-    assert pages.script("return location.hash").startswith("#sentence=1&model=all")
-    assert "rows=" not in pages.script("return location.hash") and not pages.problems()
 
 
 def test_each_model_has_its_own_subwords(pages, mixed):
@@ -492,8 +408,6 @@ def test_each_model_has_its_own_subwords(pages, mixed):
     pages.press("w")
     pages.hover(word(pages, 0, "source", 2))
     assert pages.texts(".word.active bdi") == ["haus", "haus"]
-    pages.hover(word(pages, 1, "target", 2))
-    assert pages.texts(".word.active bdi") == ["house", "house"]
     pages.open(mixed + "#sentence=1")
     pages.hover(word(pages, 1, "source", 1))
     assert pages.texts(".word.active bdi") == ["hund", "<unk>"]
@@ -507,27 +421,107 @@ def test_scores_that_are_not_known_are_dashes(pages, mixed):
     assert pages.texts(".card .score summary") == ["mean log p \u2013"]
     pages.hover(word(pages, 0, "target", 1))
     assert pages.texts(".readout")[0].startswith("small (probability \u2013) attends to")
-    pages.hover(word(pages, 0, "target", 2))
-    assert pages.texts(".readout")[0].startswith("house (probability 0.78) attends to")
     assert pages.texts("#list .scores") == ["3 words  \u00b7  \u2013", "3 words  \u00b7  \u22120.51"]
     pages.one("#sort [value=spread]").click()  # of sentence 0 one score is known only
-    assert shown(pages) == [1, 0]
-    pages.one("#sort [value=best]").click()
     assert shown(pages) == [1, 0]
     assert not pages.problems()
 
 
-def test_narrow_windows_scroll_in_one_direction_only(pages, made):
+COUNT, MODELS = 230, 5
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory) -> str:
+    """The address of a page; sentence n has n % 7 + 1 words, and the scores fall with n."""
+    folder = tmp_path_factory.mktemp("many")
+    files = []
+    for model in range(MODELS):
+        records = []
+        for number in range(COUNT):
+            words = [f"w{number}x{place}" for place in range(number % 7 + 1)]
+            weights = diagonal(5, len(words), 0.5 + 0.1 * model)
+            records.append(record(number, " ".join(words), f"v{number} and a longer word", weights))
+        files.append(str(write_records(folder / f"m{model}.jsonl", f"model {model}", records=records)))
+    explore(files, folder / "page.html")
+    return (folder / "page.html").as_uri()
+
+
+def test_the_list_has_pages(pages, many):
+    pages.open(many + "#sentence=99")
+    assert shown(pages) == list(range(100)) and pages.one("#pages").text == "1\u2013100 of 230"
+    assert not pages.one("#page-before").is_enabled()
+    pages.press("j")  # over the end of the page
+    assert "sentence=100" in pages.script("return location.hash")
+    assert shown(pages) == list(range(100, 200))
+    selected = pages.one("#list [aria-selected=true]")
+    found = [selected.get_attribute(name) for name in ("id", "aria-posinset", "aria-setsize")]
+    assert found == ["sentence-100", "101", "230"]
+    pages.press("k")
+    assert shown(pages)[0] == 0 and pages.one("#list").get_attribute("aria-activedescendant") == "sentence-99"
+    # to look at other pages does not choose a sentence
+    pages.one("#page-after").click()
+    pages.one("#page-after").click()
+    assert shown(pages) == list(range(200, 230)) and not pages.one("#page-after").is_enabled()
+    assert "sentence=99" in pages.script("return location.hash") and not pages.all("#list [aria-selected=true]")
+    assert pages.one("#list").get_attribute("aria-activedescendant") is None
+    pages.all("#list li")[3].click()
+    assert "sentence=203" in pages.script("return location.hash")
+    pages.one("#list").send_keys(browser.END)
+    assert pages.one("#position").text == "Sentence 229 230 of 230"
+    # a search finds on all pages
+    pages.one("#search").send_keys("v228")
+    assert shown(pages) == [228] and not pages.one("#pager").is_displayed()
+    assert not pages.problems()
+
+
+def test_many_models_are_compact(pages, many):
+    pages.open(many + "#sentence=6")
+    cards = pages.all(".card.compact")
+    assert len(cards) == MODELS and "cards=" not in pages.script("return location.hash")
+    assert cards[0].location["y"] == cards[1].location["y"]  # beside each other
+    assert not pages.shown(".row.source") and len(pages.shown(".map svg")) == MODELS
+    pages.hover(pages.all(".word[data-side=target]")[1])
+    assert pages.texts(".word.active bdi") == ["and"] * MODELS  # in all models
+    assert len(pages.shown(".readout")) == MODELS
+    for card, text in enumerate(pages.texts(".readout")):
+        assert f"attends to w6x1 {diagonal(5, 7, 0.5 + 0.1 * card)[1, 1]:.2f}" in text
+    pages.press("c")
+    assert not pages.all(".card.compact") and len(pages.shown(".row.source")) == MODELS
+    assert "cards=full" in pages.script("return location.hash")
+    # one model of many is chosen in a menu, and has its full card
+    pages.one("select[name=model] option:nth-child(2)").click()
+    assert pages.texts(".card h2") == ["model 1"] and pages.shown(".row.source") and not pages.all("input[name=cards]")
+    assert pages.script("return document.activeElement.name") == "model" and not pages.problems()
+
+
+def test_lines_cross_no_label(pages, many):
+    for width in (1280, 390):
+        pages.resize(width, 900)
+        pages.open(many + "#sentence=6&model=model 1")
+        pages.all(".word[data-side=source]")[1].click()
+        crossed = pages.script(
+            """const boxes = (all) => [...document.querySelectorAll(all)].map((one) => one.getBoundingClientRect());
+            const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+            return [boxes('.links path').length,
+              boxes('.links path').filter((line) => boxes('.row-label').some((label) => meet(line, label))).length]"""
+        )
+        assert crossed[0] > 0 and crossed[1] == 0 and not pages.scrolls_sideways(), width
+
+
+@pytest.mark.parametrize(("width", "mode"), browser.VIEWS)
+def test_axe_finds_no_violation(pages, many, width, mode):
+    browser.script()
     try:
-        for width in (390, 1280):
-            pages.resize(width, 800)
-            for number in range(6):
-                pages.open(made + f"#sentence={number}")
-                assert pages.script("return document.documentElement.scrollWidth") <= width, (width, number)
-        pages.resize(390, 800)
-        assert not pages.one("#list").is_displayed()
-        pages.one("#open-list").click()
-        pages.all("#list li")[2].click()
-        assert not pages.one("#list").is_displayed() and "sentence=2" in pages.script("return location.hash")
+        browser.look(pages, width, mode)
+        for where in ("#sentence=6", "#sentence=6&model=model 1", "#sentence=6&cards=full"):
+            pages.open(many + where)
+            pages.all(".word[data-side=target]")[1].click()
+            pages.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            pages.one("#open-list" if width < 800 else "#open-filters").click()
+            assert browser.violations(pages) == []
+            pages.script("document.activeElement.blur(); document.querySelector('#help').showModal()")
+            assert browser.violations(pages) == []
+            assert pages.script("return document.documentElement.scrollWidth") <= width
     finally:
         pages.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        pages.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

@@ -4,7 +4,6 @@ import contextlib
 import json
 import re
 import signal
-import threading
 
 import browser
 import numpy as np
@@ -58,7 +57,7 @@ def test_translations_are_those_of_fairseq_interactive(tiny_data, checkpoint, tr
 
 
 def test_text_is_made_into_words(translator):
-    # the dictionary has no capital letter; line ends and characters of control are blanks
+    # line ends and characters of control are blanks
     tokens, ids = translator.encode(" AMA\n bel\x00\u2028cor ")
     assert tokens == ["ama", "bel", "cor"] and len(ids) == 4
     for text in ("", "  \n ", "\x00"):
@@ -67,6 +66,11 @@ def test_text_is_made_into_words(translator):
     with pytest.raises(OptionError, match="too long: 12 subwords, the model takes at most 11"):
         translator("ama " * 12)
     assert translator("ama " * 11)[0].record.attention.shape[1] == 12
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(
+        OptionError, match="5001 characters, at most 5000 are read"
+    ):
+        patch.setattr(type(translator), "encode", lambda *_: pytest.fail("a long text was tokenised"))
+        translator("x" * 5001)
     for number in (0, 4):
         with pytest.raises(OptionError, match=f"--nbest {number}: must be from 1 to 3"):
             translator("ama", nbest=number)
@@ -112,63 +116,30 @@ def test_words_are_shown_as_they_were_typed(tiny_data, checkpoint, monkeypatch):
         assert one.source_words == one.record.source and "<" in one.source_words
 
 
-def test_one_sentence_at_a_time(translator):
-    """Threads that ask together get what they get one after the other."""
-    texts = ["ama bel", "cor dun esk fim", "gol", "hus ilo jat"] * 2
-    alone = [translator(text)[0].text for text in texts]
-    together = [""] * len(texts)
-
-    def ask(number):
-        together[number] = translator(texts[number])[0].text
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(texts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert together == alone
-
-
-def test_answers_in_json(client, translator):
+def test_answers_in_json(client, translator, monkeypatch):
     answer = client.post("/translate", json={"text": "ama bel zzz"})
-    assert answer.status_code == 200
+    assert answer.status_code == 200 and answer.json()["remarks"] == []
     first, second = answer.json()["translations"]
     expected = translator("ama bel zzz", nbest=2)
     assert [first["text"], second["text"]] == [one.text for one in expected]
     assert first["source"] == {"tokens": ["ama", "bel", "zzz"], "unknown": [2]}
     np.testing.assert_allclose(first["attention"], expected[0].record.attention, atol=1e-5)
     np.testing.assert_allclose(first["words"]["attention"], expected[0].record.word_attention(), atol=1e-5)
-    assert len(client.post("/translate", json={"text": "ama", "nbest": 3}).json()["translations"]) == 3
-
-
-def test_numbers_that_are_not_finite_are_null(translator, monkeypatch):
-    found = translator("ama bel")[0]
-    found.record.attention[0, 0] = np.nan
-    found.record.scores[0] = float("-inf")
+    answer = client.post("/translate", json={"text": "ama belcor. Ama.", "nbest": 3}).json()
+    assert len(answer["translations"]) == 3 and "give each sentence a line" in answer["remarks"][0]
+    # numbers that are not finite are null
+    found = expected[0]
+    found.record.attention[0, 0], found.record.scores[0] = np.nan, float("-inf")
     monkeypatch.setattr(type(translator), "translate", lambda *_: [found._replace(score=float("nan"))])
-    client = testclient.TestClient(server.application(translator), base_url="http://localhost:8000")
-    answer = client.post("/translate", json={"text": "ama bel"})
-    assert answer.status_code == 200
-    one = answer.json()["translations"][0]
+    one = client.post("/translate", json={"text": "ama bel"}).json()["translations"][0]
     assert one["score"] is None and one["scores"][0] is None and one["scores"][1] < 0
     assert one["attention"][0][0] is None and one["words"]["attention"][0][0] is None and one["attention"][0][1] >= 0
-
-
-def test_an_answer_says_where_several_sentences_may_be_lost(client):
-    def remarks(text):
-        return client.post("/translate", json={"text": text}).json()["remarks"]
-
-    assert remarks("ama bel cor") == []
-    (said,) = remarks("ama belcor. Ama bel.")
-    assert "several sentences" in said and "give each sentence a line" in said
 
 
 @pytest.mark.parametrize(
     ("question", "status", "message"),
     [
-        ({"text": " "}, 400, "there is no word to translate"),
         ({"text": "ama " * 999}, 400, "the sentence is too long: 999 subwords"),
-        ({"text": "x" * 5001}, 400, "the sentence is too long: 5001 characters, at most 5000"),
         ({"words": "ama"}, 422, 'send {"text": "a sentence"}, with "nbest" for several translations: text: '),
         ({"text": 5, "\ud800": 1}, 422, "text: "),
         ({"text": "ama", "nbest": "many"}, 422, "nbest: "),
@@ -200,28 +171,17 @@ def test_all_errors_have_one_form(client, translator, monkeypatch):
     assert failed.json() == {"error": "the server failed (RuntimeError); its terminal shows the details"}
 
 
-def test_a_long_text_is_not_tokenised(translator, monkeypatch):
-    monkeypatch.setattr(type(translator), "encode", lambda *_: pytest.fail("was tokenised"))
-    with pytest.raises(OptionError, match="too long: 1000000 characters, at most 5000 are read"):
-        translator("x" * 10**6)
-
-
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({}, 200),
-        ({"host": "localhost:8000"}, 200),
-        ({"host": "localhost.:8000"}, 200),
-        ({"host": "LocalHost."}, 200),
+        ({"host": "LocalHost.:8000"}, 200),
         ({"host": "127.0.0.1."}, 200),
         ({"host": "[::1]:8000"}, 200),
         ({"host": "10.0.0.3"}, 200),
         ({"host": "127.0.0.1:8000", "origin": "http://127.0.0.1:8000"}, 200),
-        ({"host": "evil.example:8000"}, 403),
         ({"host": "127.0.0.1.evil.example"}, 403),
         ({"host": "[::1"}, 403),
         ({"host": ""}, 403),
-        ({"host": "."}, 403),
         ({"host": "localhost.."}, 403),
         ({"origin": "http://["}, 403),
         ({"origin": "http://evil.example"}, 403),
@@ -237,8 +197,6 @@ def test_only_this_machine_is_answered(client, headers, status):
 
 
 def test_names_that_are_answered(translator, monkeypatch):
-    from fairseq_attn_plugin.analysis.web import server
-
     monkeypatch.setattr(server.socket, "gethostname", lambda: "Desk")
     monkeypatch.setattr(server.socket, "getfqdn", lambda: "desk.example.org.")
 
@@ -246,11 +204,11 @@ def test_names_that_are_answered(translator, monkeypatch):
         client = testclient.TestClient(server.application(translator, host), base_url="http://localhost:8000")
         return [client.get("/", headers={"host": name}).status_code for name in names]
 
-    names = ["desk:8000", "desk.example.org", "DESK.example.org.:8000", "alias", "other.example.org"]
-    assert answers("0.0.0.0", names) == [200, 200, 200, 403, 403]
-    assert answers("Alias.", names) == [200, 200, 200, 200, 403]
+    names = ["desk:8000", "DESK.example.org.:8000", "alias", "other.example.org"]
+    assert answers("0.0.0.0", names) == [200, 200, 403, 403]
+    assert answers("Alias.", names) == [200, 200, 200, 403]
     # nobody can reach 127.0.0.1 by a name of the network
-    assert answers("127.0.0.1", names) == [200, 403, 403, 403, 403]
+    assert answers("127.0.0.1", names) == [200, 403, 403, 403]
     client = testclient.TestClient(server.application(translator), base_url="http://desk.lan:8000")
     assert re.search(r"this host name; use localhost, .* 127\.0\.0\.1 .* --host", client.get("/").json()["error"])
 
@@ -262,27 +220,10 @@ def test_the_page_loads_nothing_from_elsewhere(client):
     assert [client.get(path).status_code for path in ("/docs", "/redoc", "/openapi.json")] == [404] * 3
 
 
-def test_addresses():
-    assert [server.is_local(host) for host in ("127.0.0.1", "::1", "localhost", "127.8.8.8")] == [True] * 4
-    assert [server.is_local(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.org")] == [False] * 4
-    with server.bind("127.0.0.1", 0) as listener:
-        port = listener.getsockname()[1]
-        with pytest.raises(OptionError, match=f"--port {port}: is taken by another program"):
-            server.bind("127.0.0.1", port)
-    for host, port, message in [
-        ("127.0.0.1", 70000, "--port 70000: must be from 0"),
-        ("no such host", 0, "--host no such host: must be an address"),
-        ("192.0.2.1", 0, "--host 192.0.2.1: cannot be used"),
-    ]:
-        with pytest.raises(OptionError, match=message):
-            server.bind(host, port)
-
-
 def test_mistakes_are_named(tiny_data, checkpoint, tmp_path, monkeypatch):
     given = ["serve", str(tiny_data), "--path", str(checkpoint), "--port", "0", "--cpu"]
     (tmp_path / "codes").write_text("#version: 0.2\na b c d\n")
     for options, message in [
-        (["--beam", "0"], "--beam 0: must be at least 1"),
         (["--nbest", "6"], "--nbest 6: must be at most --beam 5"),
         (["--bpe-codes", "gone"], "--bpe-codes gone: there is no such file"),
         (["--bpe-codes", str(tmp_path / "codes")], "codes: must be a file of subword-nmt"),
@@ -309,22 +250,11 @@ def test_the_command_in_a_browser(tiny_data, checkpoint, tmp_path_factory):
             assert page.texts(".row.source .word bdi") == ["ama", "<b>bel</b>", "end"]
             assert page.texts(".word.unknown bdi") == ["<b>bel</b>"]
             assert len(page.all("#hypotheses label")) == 3
-            page.hover(page.one(".row.target .word"))
-            shown = page.script(
-                "return [...document.querySelectorAll('.row.source .word')].map((one) => +one.dataset.weight)"
-            )
-            assert sum(shown) == pytest.approx(1, abs=1e-3)
             page.all("#hypotheses input")[1].click()
             words = page.texts(".row.target .word bdi")[:-1]
             assert words == page.texts("#hypotheses label:nth-child(2) > span:first-child")[0].split()
-            assert page.script("return document.querySelectorAll('b.injected, .words b').length") == 0
             assert not page.problems()
             assert set(page.requests()) == {address + "/", address + "/translate"}
-            page.script("document.querySelector('#text').value = '  '")
-            page.one("#send").click()
-            page.wait("return !document.querySelector('#message').hidden")
-            assert page.one("#message").text == "There is no word to translate"
-            assert not page.one("#results").is_displayed()
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=60)
         assert process.returncode == 0 and "Traceback" not in rest
@@ -333,10 +263,17 @@ def test_the_command_in_a_browser(tiny_data, checkpoint, tmp_path_factory):
         process.wait()
 
 
-def test_a_port_that_is_taken_is_known_before_anything_is_loaded(tiny_data):
+def test_addresses(tiny_data):
+    """Those that cannot be used are known before anything is loaded."""
+    assert [server.is_local(host) for host in ("127.0.0.1", "::1", "localhost", "127.8.8.8")] == [True] * 4
+    assert [server.is_local(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.org")] == [False] * 4
     with server.bind("127.0.0.1", 0) as other:
         port = other.getsockname()[1]
-        with pytest.raises(
-            OptionError, match=f"^--port {port}: is taken by another program; choose another, or 0 for any"
-        ):
-            main(["serve", str(tiny_data), "--path", "gone.pt", "--port", str(port)])
+        for options, message in [
+            (["--port", str(port)], f"^--port {port}: is taken by another program"),
+            (["--port", "70000"], "--port 70000: must be from 0"),
+            (["--host", "no such host", "--port", "0"], "--host no such host: must be an address"),
+            (["--host", "192.0.2.1", "--port", "0"], "--host 192.0.2.1: cannot be used"),
+        ]:
+            with pytest.raises(OptionError, match=message):
+                main(["serve", str(tiny_data), "--path", "gone.pt", *options])

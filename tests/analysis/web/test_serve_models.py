@@ -42,18 +42,14 @@ def page(tmp_path_factory):
 
 
 def done(page):
-    page.wait(
-        "return document.querySelector('#state').textContent === '' && !document.querySelector('#results').hidden"
-    )
+    page.wait("return !document.querySelector('#state').textContent && !document.querySelector('#results').hidden")
 
 
 def test_a_request_names_its_model(tiny_data, zoo):
     from fairseq_attn_plugin.analysis.web.server import application
 
-    models = {
-        name: Translator(str(tiny_data), str(zoo(model).last), beam=2, cpu=True)
-        for name, model in (("one", "reversal"), ("two", "lstm_adm"))
-    }
+    known = {"one": zoo("reversal").last, "two": zoo("lstm_adm").last}
+    models = {name: Translator(str(tiny_data), str(path), beam=2, cpu=True) for name, path in known.items()}
     client = testclient.TestClient(application(models), base_url="http://localhost")
     for name, model in models.items():
         answer = client.post("/translate", json={"text": "ama bel cor", "model": name}).json()
@@ -69,9 +65,7 @@ def test_mistakes_are_named(tiny_data, zoo):
     given = ["serve", "--cpu", "--port", "0"]
     soft = str(zoo("reversal").last)
     for options, message in [
-        ([f"a={soft}", f"a={soft}"], "a: 2 files have this name; give each its own"),
         ([str(tiny_data), str(tiny_data), "--path", soft], "with --path, give one folder, of fairseq-preprocess"),
-        ([soft, f"b={soft}", "--beam", "0"], "--beam 0: must be at least 1"),
         ([str(tiny_data)], "is no model folder or checkpoint; give the checkpoint by --path"),
     ]:
         with pytest.raises(OptionError, match=message):
@@ -87,18 +81,15 @@ def test_models_of_different_directions(zoo, monkeypatch):
 
 
 def test_labels_are_short_where_they_differ():
-    assert serve._short_names(["a/soft/checkpoint_best.pt", "b/adm/x.pt:b/adm/y.pt", "out/model"]) == [
-        "soft",
-        "adm",
-        "model",
-    ]
+    paths = ["a/soft/checkpoint_best.pt", "b/adm/x.pt:b/adm/y.pt", "out/model"]
+    assert serve._short_names(paths) == ["soft", "adm", "model"]
     assert serve._short_names(["a/m/x.pt", "b/m/x.pt", "n"]) == ["a/m/x.pt", "b/m/x.pt", "n"]
 
 
 def test_two_models_side_by_side(page, served):
     page.open(served)
     examples = page.texts("#examples button")
-    assert len(examples) == 3 and not page.one("#separate").is_displayed()
+    assert len(examples) == 3 and "Type ordinary text" in page.one("#reading").text
     page.all("#examples button")[1].click()
     done(page)
     assert page.one("#text").get_attribute("value") == examples[1]
@@ -106,11 +97,7 @@ def test_two_models_side_by_side(page, served):
     assert page.texts("#hypotheses legend") == page.texts(".card h2")
     first, second = page.all(".card")
     assert first.location["y"] == second.location["y"] and first.location["x"] < second.location["x"]
-    for text in page.texts(".nbest .score"):
-        assert re.fullmatch(r"score \u2212\d+\.\d\d", text)
-    assert len(page.all(".nbest")[0].find_elements("css selector", "label")) == 3
-    page.one("#results details summary").click()
-    assert "Greater is better" in page.one("#results details p").text
+    assert all(re.fullmatch(r"score \u2212\d+\.\d\d", text) for text in page.texts(".nbest .score"))
     # a word of the source is active in both
     page.hover(page.one(".row.source .word"))
     assert len(set(page.texts(".word.active bdi"))) == 1 and len(page.all(".word.active")) == 2
@@ -143,20 +130,15 @@ def test_a_translation_is_edited_by_keyboard_alone(page, served):
     # the address is enough to see it again
     page.open(page.script("return location.href"))
     done(page)
-    assert page.one("#prefix").get_attribute("value").split() == given
     assert len(page.all(".word.given")) == 2 * len(given)
-
-
-def test_mistakes_of_all_models_are_said_once(page, served):
-    page.open(served)
-    page.one("#prefix").send_keys("amu " * 300)
-    page.one("#text").send_keys("ama\n")
+    # a mistake of all models is said once
+    page.one("#prefix").send_keys(" amu" * 300 + "\n")
     page.wait("return !document.querySelector('#message').hidden")
-    assert page.one("#message").text.startswith("The prefix is too long: 300 subwords")
+    assert re.match(r"The prefix is too long: \d+ subwords", page.one("#message").text)
     assert not page.one("#results").is_displayed()
 
 
-def test_punctuation_is_separated_if_nothing_else_does(page, tiny_data, zoo, tmp_path_factory):
+def test_the_page_says_where_punctuation_must_stand_apart(page, tiny_data, zoo, tmp_path_factory):
     translator = Translator(str(tiny_data), str(zoo("reversal").last), beam=2, cpu=True)
     translator.task.source_dictionary.add_symbol(".")
     assert translator.separates
@@ -165,10 +147,6 @@ def test_punctuation_is_separated_if_nothing_else_does(page, tiny_data, zoo, tmp
     with serving(translator, examples=["<b>x</b>"]) as (host, port):
         page.open(f"http://{host}:{port}")
         assert "Type blanks around punctuation" in page.one("#reading").text
-        page.one("#text").send_keys("Ama (bel), cor 3.5 z.B. \u00abdun.\u00bb")
-        page.one("#separate").click()
-        assert page.one("#text").get_attribute("value") == "Ama ( bel ) , cor 3.5 z.B . \u00ab dun . \u00bb"
-        assert not page.one("#separate").is_displayed()
         assert page.texts("#examples button") == ["<b>x</b>"] and not page.problems()
 
 

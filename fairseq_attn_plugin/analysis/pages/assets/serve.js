@@ -26,18 +26,6 @@
       : "Type ordinary text.",
     data.models.every((one) => one.lowercase) ? "Capital letters are read as small ones." : "",
   ].join(" ").trim();
-  /** A text with blanks between words and the punctuation beside them. */
-  const apart = (marks) => marks.replace(/(.)(?!\1|$)/gu, "$1 "); // "..." stays
-  const separated = (text) => text
-    .replace(/([\p{L}\p{N}%])([.,!?;:)\]\u00bb\u201d\u201c"]+)(?=\s|$)/gu, (_, letter, marks) => `${letter} ${apart(marks)}`)
-    .replace(/(^|\s)([([\u00ab\u201e\u201c"]+)(?=[\p{L}\p{N}])/gu, (_, before, marks) => `${before}${apart(marks)} `);
-  const offer = () => { byId("separate").hidden = !separates || separated(byId("text").value) === byId("text").value; };
-  byId("text").addEventListener("input", offer);
-  byId("separate").addEventListener("click", () => {
-    byId("text").value = separated(byId("text").value);
-    offer();
-    byId("text").focus();
-  });
   byId("examples").hidden = !data.examples.length;
   data.examples.forEach((text) => {
     const button = element("button", { type: "button", class: "plain", lang: sourceTag, dir: "auto" }, text);
@@ -137,7 +125,6 @@
     running = mine;
     const question = { text: byId("text").value, prefix: byId("prefix").value };
     say("");
-    offer();
     byId("send").disabled = true;
     byId("state").textContent = "translating \u2026";
     board.root.setAttribute("aria-busy", "true");
