@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ...ops.devices import on_gpu
 from ...ops.dropout import dropout
 from ...ops.lstm import computed_by_layers, lstm_layer
-from ...ops.packed import LoopedLSTM, PackedLSTM, compiled
+from ...ops.packed import PackedLSTM
 from ...ops.precision import fixed_weights
 from ..dropout import Dropout
 from ..rnn import KINDS, STATES, uniform_, with_padding_input
@@ -162,8 +162,6 @@ class LSTMEncoder(SourceEncoder):
 
         def pack() -> Optional[List[Any]]:
             given: Any = [(*self._frozen(layer, name), name == "_reverse") for name in names]
-            if fixed.precision != "float32":
-                return [compiled(LoopedLSTM(fixed.precision, *one)) for one in given]
             try:
                 return [PackedLSTM(*one) for one in given]
             except (AttributeError, RuntimeError):
