@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.ops.pairs import all_pairs, fused_pairs, pair_pooling
-from fairseq_attn_plugin.ops.pairs.all_pairs import sum_basis, sum_tanh
-from fairseq_attn_plugin.ops.pairs.chebyshev import chebyshev_nodes, lagrange_basis
+from fairseq_attn_plugin.ops.pairs.all_pairs import chebyshev_nodes, lagrange_basis, sum_basis, sum_tanh
 from fairseq_attn_plugin.ops.pairs.pair_pooling import pooled_basis, pooled_tanh
 
 import oracles

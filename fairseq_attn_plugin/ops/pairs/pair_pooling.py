@@ -19,8 +19,7 @@ from torch import Tensor
 
 from ..devices import exporting
 from ..precision import without_autocast
-from .all_pairs import sum_basis, sum_tanh
-from .chebyshev import cosine_matrix
+from .all_pairs import cosine_matrix, sum_basis, sum_tanh
 from .fused_pairs import fused_sums, fuses, sums_of_pairs, words_in
 
 __all__ = ["pooled_basis", "pooled_tanh"]
