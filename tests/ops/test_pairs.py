@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.ops.pairs import all_pairs, fused_pairs, pair_pooling
-from fairseq_attn_plugin.ops.pairs.all_pairs import chebyshev_nodes, lagrange_basis, sum_basis, sum_tanh
+from fairseq_attn_plugin.ops.pairs.all_pairs import chebyshev_nodes, cosine_matrix, sum_basis, sum_tanh
 from fairseq_attn_plugin.ops.pairs.pair_pooling import pooled_basis, pooled_tanh
 
 import oracles
@@ -30,6 +30,12 @@ def kernel(request, monkeypatch):
     """Also the way of captured training steps, on the processor."""
     if request.param:
         monkeypatch.setattr(pair_pooling, "fuses", lambda x: True)
+
+
+def lagrange_basis(x, count):
+    """l_m(x) for the Chebyshev nodes, shape ``x.shape + (count,)``."""
+    angle = torch.arccos(x.clamp(-1, 1))
+    return torch.cos(angle[..., None] * torch.arange(count, dtype=x.dtype)) @ cosine_matrix(count).to(x).t()
 
 
 def differentiated(function, x):

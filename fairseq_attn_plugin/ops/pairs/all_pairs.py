@@ -35,7 +35,7 @@ from torch.autograd.function import once_differentiable
 from ..devices import constant, on_gpu
 from ..precision import without_autocast
 
-__all__ = ["chebyshev_nodes", "cosine_matrix", "lagrange_basis", "sum_basis", "sum_tanh"]
+__all__ = ["chebyshev_nodes", "cosine_matrix", "sum_basis", "sum_tanh"]
 
 # Elements of one block of pairs. The five buffers of the Chebyshev recurrence then stay in the second-level cache of a
 # processor; a GPU needs few large launches.
@@ -231,10 +231,3 @@ def cosine_matrix(count: int, dtype: torch.dtype = torch.float64, device: Option
     matrix = torch.cos(math.pi * (2 * m[:, None] - 1) * p / (2 * count)) * (2.0 / count)
     matrix[:, 0] /= 2
     return matrix.to(device=device, dtype=dtype)
-
-
-def lagrange_basis(x: Tensor, count: int) -> Tensor:
-    """l_m(x) for the Chebyshev nodes, shape ``x.shape + (count,)``: the plain formula, for tests and small inputs."""
-    angle = torch.arccos(x.clamp(-1, 1))
-    polynomials = torch.cos(angle[..., None] * torch.arange(count, dtype=x.dtype, device=x.device))
-    return polynomials @ cosine_matrix(count).to(x).t()
