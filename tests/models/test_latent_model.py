@@ -1,6 +1,5 @@
 """Models with a latent alignment: prediction, posterior, and the criterion that trains them."""
 
-
 import pytest
 import torch
 from latent_models import PAD, SOURCES, TARGETS, criterion, make, sample
