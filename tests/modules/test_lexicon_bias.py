@@ -57,7 +57,7 @@ def sources():
     [*((name, FEEDING[place % 3]) for place, name in enumerate(names())), *(("soft", one) for one in FEEDING)],
 )
 def test_logits_are_those_without_a_lexicon_and_the_dense_formula(attention, feeding, file):
-    model, plain = make(file, attention, feeding), make(None, attention, feeding)
+    model, plain = make(file, attention, feeding, lexicon_epsilon=0.02), make(None, attention, feeding)
     source = sources()
     logits, extra = model(source, None, targets())
     without, _ = plain(source, None, targets())
@@ -65,7 +65,7 @@ def test_logits_are_those_without_a_lexicon_and_the_dense_formula(attention, fee
     weights = extra["attn"][0].detach()
     for row in range(len(LENGTHS)):
         for step in (0, 1, 4):
-            bias = oracles.lexicon_bias(lexicon, weights[row, step], source[row], 1e-3, len(TARGET))
+            bias = oracles.lexicon_bias(lexicon, weights[row, step], source[row], 0.02, len(TARGET))
             torch.testing.assert_close(logits[row, step], without[row, step] + bias)
 
 
