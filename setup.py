@@ -86,7 +86,6 @@ setup(
             "mypy",
             "httpx",  # client for the tests of fairseq-attn serve
             "selenium>=4.11",  # opens the pages of fairseq-attn in Chromium, if it is installed
-            "torch-struct==0.5",  # a second oracle for structured attention
             "hydra-submitit-launcher>=1.2",  # the SLURM launcher of configs/
         ],
     },

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The page of a leaderboard: for each corpus and direction a table over seeds, tests against a baseline, and a plot.
+"""The page of a leaderboard: for each corpus and direction a table over seeds, and tests against a
+baseline.
 
     python scripts/leaderboard.py benchmarks/results/multi30k-de-en-epoch3.jsonl --baseline lstm_soft --out report
 
@@ -19,7 +20,6 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.drawing.canvas import MUTED, SERIES_COLOURS, canvas, check_drawing, literal, save
 from fairseq_attn_plugin.analysis.outputs.significance import Score, score_seeds
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.report.systems import spread
@@ -215,14 +215,14 @@ def write_leaderboard(
     title: Optional[str] = None,
     command: str = "",
 ) -> Document:
-    """Writes ``report.md``, ``report.html`` and their pictures.
+    """Writes ``report.md`` and ``report.html``.
 
     Args:
         folder: folder or file of the results, see :func:`read_tables`
         out: folder to write
         names: of the systems to show, in their order (default: all)
         baseline: system that the others are compared with (default: soft attention)
-        samples: of the paired bootstrap; 0: no test and no picture
+        samples: of the paired bootstrap; 0: no test
         title: of the page
         command: shown at the end
 
@@ -233,8 +233,8 @@ def write_leaderboard(
     make_folder("--out", out)
     document = Document(title or "Leaderboard")
     errors = _alignment_errors(tables)
-    for number, table in enumerate(tables, 1):
-        _add_table(document, table, errors, out / f"bleu{number}.png", samples)
+    for table in tables:
+        _add_table(document, table, errors, samples)
     if command:
         document.heading("How this report was made")
         document.code(command)
@@ -255,9 +255,7 @@ def _alignment_errors(tables: Sequence[Table]) -> Dict[str, List[float]]:
     return found
 
 
-def _add_table(
-    document: Document, table: Table, errors: Mapping[str, List[float]], picture: Path, samples: int
-) -> None:
+def _add_table(document: Document, table: Table, errors: Mapping[str, List[float]], samples: int) -> None:
     document.heading(table.name)
     scores: Dict[str, Score] = {}
     if samples:
@@ -286,83 +284,18 @@ def _add_table(
     document.table(headers, rows)
     document.paragraph(NOTE)
     if samples:
-        _add_test(document, table, scores, picture, samples)
+        document.paragraph(
+            f"\u00b1 is half of the 95 % interval of the mean BLEU, p the probability of so large a difference to "
+            f"{table.baseline} by chance: paired bootstrap of the sentences, {samples:,} samples, together for all "
+            "seeds that both systems have, or for all of each if they have none in common. Holm: p corrected for the "
+            f"number of comparisons, {len(scores) - 1}. Without a p: the same translations as the baseline's, or a "
+            "BLEU of 0.00."
+        )
     first = next(iter(table.systems.values()))[0].content
     for metric, one in (*first["bleu"].items(), ("chrF", first.get("chrf")), ("TER", first.get("ter"))):
         if one:
             document.paragraph(f"{metric}: {one.get('signature')}")
     document.code("\n".join(runs[0].content["command"] for runs in table.systems.values()))
-
-
-def _add_test(document: Document, table: Table, scores: Mapping[str, Score], picture: Path, samples: int) -> None:
-    """What the test is, and its picture."""
-    document.paragraph(
-        f"\u00b1 is half of the 95 % interval of the mean BLEU, p the probability of so large a difference to "
-        f"{table.baseline} by chance: paired bootstrap of the sentences, {samples:,} samples, together for all seeds "
-        "that both systems have, or for all of each if they have none in common. "
-        f"Holm: p corrected for the number of comparisons, {len(scores) - 1}. Without a p: the same translations as "
-        "the baseline's, or a BLEU of 0.00."
-    )
-    rows = [Row(system, score.value, score.interval or 0.0, score.seeds) for system, score in scores.items()]
-    rows.sort(key=lambda row: -row.mean)
-    document.picture(
-        picture,
-        "Mean BLEU with its 95 % interval; a diamond is a seed, the line is the baseline.",
-        lambda path: draw_intervals(rows, path, "BLEU", scores[table.baseline].value),
-    )
-
-
-class Row(NamedTuple):
-    """A system."""
-
-    label: str
-    mean: float
-    interval: float  # half of its length
-    seeds: Sequence[float]  # the values that the mean is of
-
-
-def draw_intervals(rows: Sequence[Row], path: Path, label: str, reference: Optional[float] = None) -> None:
-    """Draw the rows from top to bottom to ``path``.
-
-    Args:
-        rows: at least one
-        path: its suffix is the format (PNG, SVG or PDF)
-        label: of the values
-        reference: value of a vertical line
-
-    Raises:
-        OptionError: another suffix, a path that cannot be written, or a missing matplotlib
-    """
-    path = check_drawing(path)
-    with canvas("intervals", (5.0, 0.5 + 0.28 * len(rows))) as figure:
-        axes = figure.add_axes((0, 0, 1, 1))
-        if reference is not None:
-            axes.axvline(reference, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)))
-        places = range(len(rows))
-        axes.errorbar(
-            [row.mean for row in rows],
-            places,
-            xerr=[row.interval for row in rows],
-            fmt="o",
-            color=SERIES_COLOURS[0],
-            markersize=5,
-            elinewidth=1.6,
-            capsize=2.5,
-        )
-        dots = [(value, place + 0.26) for place, row in zip(places, rows) for value in row.seeds]
-        axes.scatter(
-            [value for value, _ in dots],
-            [place for _, place in dots],
-            s=13,
-            marker="D",
-            color=SERIES_COLOURS[1],
-            linewidths=0,
-        )
-        axes.set_yticks(places, labels=[literal(row.label) for row in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlabel(literal(label))
-        axes.grid(axis="x")
-        save(figure, path)
 
 
 def _mean(column: _Column, runs: Sequence[Run]) -> Optional[str]:

@@ -30,7 +30,7 @@ from fairseq_attn_plugin.decoding import stepper
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 from fairseq_attn_plugin.ops import deferred, lstm, precision
 from fairseq_attn_plugin.ops import products as training_products
-from fairseq_attn_plugin.ops.pairs import fused_pairs, pair_pooling
+from fairseq_attn_plugin.ops.pairs import pair_pooling
 
 CPU = torch.device("cpu")
 TRAINED = ("lstm_soft", "lstm_adm", "lstm_adm_aqt")
@@ -53,7 +53,7 @@ class Attribute(NamedTuple):
 
 
 def plain_pairs(x: torch.Tensor, degree: int, pad_mask: Any) -> torch.Tensor:
-    return fused_pairs.sums_of_pairs(x, fused_pairs.words_in(x, pad_mask), degree)
+    return pair_pooling.sums_of_pairs(x, pair_pooling.words_in(x, pad_mask), degree)
 
 
 def no(*arguments: Any) -> bool:

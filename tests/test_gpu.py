@@ -22,12 +22,11 @@ from training import SIZES, TRAINING
 
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
 from fairseq_attn_plugin.decoding.replay import waits
-from fairseq_attn_plugin.ops import deferred
-from fairseq_attn_plugin.ops.chain_crf import METHODS, chain_log_odds
+from fairseq_attn_plugin.ops import chain_crf, deferred
 from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
 from fairseq_attn_plugin.ops.likelihoods.mixture_log_probs import mixture_log_probs
 from fairseq_attn_plugin.ops.lstm import lstm_cell
-from fairseq_attn_plugin.ops.pairs import all_pairs, fused_pairs, pair_pooling
+from fairseq_attn_plugin.ops.pairs import all_pairs, pair_pooling
 from fairseq_attn_plugin.patches.cuda_graphs import GraphedSteps
 
 from cli import USER_DIR, run_cli
@@ -548,16 +547,17 @@ def test_compiled_pairs(dtype, count):
             pad = None if mask is None else mask.to(x.device)
             return pair_pooling.pooled_basis(x, count, pad) if count else pair_pooling.pooled_tanh(x, pad)
 
-        with fused_pairs.compiling():
-            assert fused_pairs.fuses(keys.to(DEVICE))
+        with pair_pooling.compiling():
+            assert pair_pooling.fuses(keys.to(DEVICE))
             ours = differentiated(pool, [keys], DEVICE)
-            assert fused_pairs.fuses(keys.to(DEVICE)), "it was not compiled"
+            assert pair_pooling.fuses(keys.to(DEVICE)), "it was not compiled"
         agree(ours, differentiated(pool, [keys], CPU))
 
 
 @both_types
-@pytest.mark.parametrize("method", METHODS)
-def test_chains(method, dtype):
+@pytest.mark.parametrize("scan", [False, True])
+def test_chains(scan, dtype, monkeypatch):
+    monkeypatch.setattr(chain_crf, "_scans", lambda fields: scan)
     for size in (1, 2, 9, 40):
         pad_mask = torch.zeros(3, size, dtype=torch.bool)
         if size > 1:
@@ -566,7 +566,7 @@ def test_chains(method, dtype):
 
         def odds(potentials, transitions, pad_mask=pad_mask):
             mask = pad_mask.to(potentials.device)
-            return chain_log_odds(potentials, transitions, mask, method).masked_fill(mask, 0.0)
+            return chain_crf.chain_log_odds(potentials, transitions, mask).masked_fill(mask, 0.0)
 
         ours, expected = (differentiated(odds, leaves, device) for device in (DEVICE, CPU))
         agree(ours, expected)

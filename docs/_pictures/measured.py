@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.analysis.drawing.canvas import Series, canvas, save, series_of
 
-from .common import BENCHMARKS, BLUE, GREEN, LIGHT, ORANGE, results, style
+from .common import BENCHMARKS, BLUE, GREEN, results, style
 
 # of the names of systems and searches
 ABBREVIATIONS = (
@@ -88,27 +88,18 @@ def short(name: str) -> str:
 
 
 def mechanisms(path: Path) -> None:
-    """Biases on attention after fifteen epochs at a learning rate of 3e-3."""
-    _mechanisms(path, "multi30k-de-en-mechanisms-epoch15-lr3e-3")
-
-
-def mechanisms_seven(path: Path) -> None:
-    """Mechanisms, biases and supervision after seven epochs at a learning rate of 3e-3."""
-    _mechanisms(path, "multi30k-de-en-small-epoch7-lr3e-3")
-
-
-def _mechanisms(path: Path, name: str) -> None:
-    """Perplexity, BLEU and alignment error rate of every system with links: a point for each seed."""
+    """Biases on attention after fifteen epochs at a learning rate of 3e-3: perplexity, BLEU and alignment error rate of
+    every system with links, a point for each seed."""
     runs = {
         system.removeprefix("small-").replace("_", ", "): seeds
-        for system, seeds in results(name).items()
+        for system, seeds in results("multi30k-de-en-mechanisms-epoch15-lr3e-3").items()
         if "links" in seeds[0]
     }
     attention, other, bias = series_of(3)
     biases = {"position", "markov", "fertility"}
     looks = {name: attention if name == "attention" else bias if name in biases else other for name in runs}
     ends = {**ENDS, "AER, per cent (low is good)": lambda run: 100 * run["links"]["aer"]}
-    with canvas(name, (7.2, 0.26 * len(runs) + 0.4)) as figure:
+    with canvas("mechanisms", (7.2, 0.26 * len(runs) + 0.4)) as figure:
         boxes = [(number * 0.345, 0, 0.31, 0.92) for number in range(len(ends))]
         _ends(figure, boxes, runs, looks, ends)
         save(figure, path)
@@ -205,29 +196,13 @@ def _mean_of(runs: List[Dict[str, float]], name: str) -> float:
 
 
 def multi30k(path: Path) -> None:
-    """Fifteen epochs at a learning rate of 3e-3."""
-    _epochs(path, "multi30k-de-en-epoch15-lr3e-3", (5, 6, 7, 8, 10))
-
-
-def multi30k_ten(path: Path) -> None:
-    """Ten epochs at a learning rate of 3e-3."""
-    _epochs(path, "multi30k-de-en-epoch10-lr3e-3", (5, 6, 7, 8, 10))
-
-
-def multi30k_slow(path: Path) -> None:
-    """Ten epochs at a learning rate of 1e-3."""
-    _epochs(path, "multi30k-de-en-epoch10", (6, 7, 8, 10, 15))
-
-
-def _epochs(path: Path, file: str, ticks: Sequence[int]) -> None:
-    """Mean perplexity by epoch of every system of a file, and perplexity and BLEU of each seed at the end."""
-    runs = {
-        name.removesuffix("_drop").removesuffix("_centred").replace("_additive", ", additive"): seeds
-        for name, seeds in results(file).items()
-    }
+    """Fifteen epochs at a learning rate of 3e-3: mean perplexity by epoch of every system, and perplexity and BLEU of
+    each seed at the end."""
+    found = results("multi30k-de-en-epoch15-lr3e-3")
+    runs = {name.replace("_additive", ", additive"): seeds for name, seeds in found.items()}
     order = sorted(runs, key=lambda name: np.mean([run["valid_perplexity"] for run in runs[name]]))
     looks = dict(zip(order, series_of(len(order))))
-    with canvas(file, (7.8, 0.32 * len(order) + 0.6)) as figure:
+    with canvas("multi30k", (7.8, 0.32 * len(order) + 0.6)) as figure:
         axes = figure.add_axes((0, 0, 0.33, 0.92))
         style(axes, "validation perplexity by epoch", grid="y")
         for name, look in looks.items():
@@ -235,7 +210,7 @@ def _epochs(path: Path, file: str, ticks: Sequence[int]) -> None:
             epochs = range(2, len(means) + 1)  # the first is far above the others
             axes.plot(epochs, means[1:], marker=look.marker, markersize=3.5, color=look.colour, linewidth=1.3)
         axes.set_xticks(epochs[::2])
-        _logarithmic(axes, ticks)
+        _logarithmic(axes, (5, 6, 7, 8, 10))
         axes.set_xlabel("epoch", fontsize=9)
         _ends(figure, [(0.53, 0, 0.22, 0.92), (0.78, 0, 0.22, 0.92)], runs, looks, ENDS)
         save(figure, path)
@@ -287,55 +262,15 @@ def _trainings(axes: Any, systems: Dict[str, List[Any]]) -> None:
     """Validation perplexity by epoch, a line for each training; systems by their labels."""
     for (system, seeds), look in zip(systems.items(), series_of(len(systems))):
         for number, run in enumerate(seeds):
-            _curve(axes, run["valid_perplexities"], look, system if number == 0 else None)
-
-
-def _curve(axes: Any, perplexities: Dict[Any, float], look: Series, label: Optional[str]) -> None:
-    """A line through the values by epoch."""
-    epochs = list(map(int, perplexities))
-    values = list(perplexities.values())
-    axes.plot(epochs, values, marker=look.marker, markersize=4, color=look.colour, label=label, linewidth=1.5)
+            epochs, values = zip(*((int(epoch), value) for epoch, value in run["valid_perplexities"].items()))
+            label = None if number else system
+            axes.plot(epochs, values, marker=look.marker, markersize=4, color=look.colour, label=label, linewidth=1.5)
 
 
 def _logarithmic(axes: Any, ticks: Sequence[int]) -> None:
     axes.set_yscale("log")
     axes.set_yticks(ticks, [str(tick) for tick in ticks])
     axes.set_yticks([], minor=True)
-
-
-def learning_rates(path: Path) -> None:
-    """Validation perplexity by epoch with several learning rates: 256 units with seed 6, 128 units with either output
-    layer."""
-    large = {**results("multi30k-de-en-epoch10"), **results("multi30k-de-en-epoch10-lr3e-3")}
-    small = results("multi30k-de-en-small-epoch5")
-    lines = {
-        "256 units, seed 6": {
-            f"{name}, {rate}": next(run["valid_perplexities"] for run in large[system] if run["seed"] == 6)
-            for name, rate, system in (
-                ("lstm_soft", "1e-3", "lstm_soft_drop"),
-                ("lstm_adm", "1e-3", "lstm_adm_centred_drop"),
-                ("lstm_soft", "3e-3", "lstm_soft"),
-                ("lstm_adm", "3e-3", "lstm_adm"),
-            )
-        },
-        "attn_lstm_small, seed 1": {
-            "linear, 1e-3": small["small-attention"][0]["valid_perplexities"],
-            "tanh, 3e-3": small["small-attention_tanh_rate_3e-3"][0]["valid_perplexities"],
-            "linear, 3e-3": small["small-attention_rate_3e-3"][0]["valid_perplexities"],
-            "linear, 5e-3": small["small-attention_rate_5e-3"][0]["valid_perplexities"],
-        },
-    }
-    with canvas("learning rates", (8, 2.5)) as figure:
-        for number, (title, curves) in enumerate(lines.items()):
-            axes = figure.add_axes((number * 0.52, 0, 0.27, 1))
-            style(axes, title, grid="y")
-            for (label, values), look in zip(curves.items(), series_of(len(curves))):
-                _curve(axes, values, look, label)
-            _logarithmic(axes, (6, 8, 10, 15, 30, 60)[: 5 + number])
-            axes.set_xticks(range(1, len(values) + 1, 1 + len(values) // 6))
-            axes.set_xlabel("epoch", fontsize=9)
-            axes.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1, 1))
-        save(figure, path)
 
 
 def pairs(path: Path) -> None:
@@ -366,33 +301,6 @@ def pairs(path: Path) -> None:
                 _logarithmic(axes, (15, 30, 60, 120))
                 handles, labels = axes.get_legend_handles_labels()
         axes.legend(handles, labels, frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.02, 1))
-        save(figure, path)
-
-
-def starts(path: Path) -> None:
-    """Validation perplexity of single trainings after three epochs, by what the decoder starts from; lines join a
-    seed."""
-    runs = results("multi30k-de-en-start")
-    ways = {"": "encoder's states", "_zero": "zeros", "_drop": "either, at random"}
-    with canvas("starts", (6.4, 2.5)) as figure:
-        systems = {"lstm_soft": "lstm_soft", "lstm_adm_centred": "lstm_adm, centred keys", "lstm_adm_keys": "keys"}
-        for number, (system, title) in enumerate(systems.items()):
-            axes = figure.add_axes((number * 0.35, 0, 0.29, 1))
-            style(axes, title, grid="y")
-            _logarithmic(axes, (9, 10, 12, 15, 20))
-            axes.set_ylim(8.6, 21)
-            by_way = [
-                {run["seed"]: run["valid_perplexity"] for run in runs.get(system + suffix, [])} for suffix in ways
-            ]
-            for seed in sorted({seed for found in by_way for seed in found}):
-                measured = [(place, found[seed]) for place, found in enumerate(by_way) if seed in found]
-                axes.plot(*zip(*measured), color=LIGHT, linewidth=1, zorder=1)
-            for place, (found, colour) in enumerate(zip(by_way, (ORANGE, GREEN, BLUE))):
-                axes.scatter([place] * len(found), list(found.values()), 22, color=colour, zorder=2)
-            axes.set_xlim(-0.4, len(ways) - 0.6)
-            axes.set_xticks(range(len(ways)), list(ways.values()), rotation=20, ha="right", fontsize=8)
-            if number == 0:
-                axes.set_ylabel("validation perplexity", fontsize=9)
         save(figure, path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Dict
 
 import numpy as np
 import torch
@@ -73,12 +74,17 @@ def structured(path: Path) -> None:
         transitions = torch.tensor([[coupling, 0.0], [0.0, coupling]])
         marginals = chain_log_odds(scores, transitions).sigmoid()
         weights[rf"chain, $\kappa$ = {coupling:g}"] = marginals / marginals.sum()
-    with canvas("structured", (6.2, 3.4)) as figure:
+    _scores_and_weights(path, scores, weights, "Weights, divided by their sum")
+
+
+def _scores_and_weights(path: Path, scores: Tensor, weights: Dict[str, Tensor], title: str) -> None:
+    """Bars of scores, and below them those of three kinds of weights."""
+    with canvas(path.stem, (6.2, 3.4)) as figure:
         top, bottom = figure.add_axes((0, 0.68, 1, 0.24)), figure.add_axes((0, 0, 1, 0.52))
         style(top, r"Scores $\alpha_j$", grid="y")
         bars(top, {"": scores.tolist()}, (GREY,))
         top.axhline(0, color=GREY, linewidth=0.8)
-        style(bottom, "Weights, divided by their sum", grid="y")
+        style(bottom, title, grid="y")
         bars(bottom, {label: values.tolist() for label, values in weights.items()}, (LIGHT, GREEN, BLUE))
         bottom.set_xlabel("source position j", fontsize=9)
         bottom.legend(frameon=False, fontsize=8.5, ncols=3, loc="upper right")
@@ -144,17 +150,7 @@ def sparse(path: Path) -> None:
     weights[rf"fusedmax, $\lambda$ = {strength:g}"] = build_normalizer("fusedmax", fusedmax_strength=strength)(
         scores[None, None], None
     )[0, 0]
-    with canvas("sparse", (6.2, 3.4)) as figure:
-        top, bottom = figure.add_axes((0, 0.68, 1, 0.24)), figure.add_axes((0, 0, 1, 0.52))
-        style(top, r"Scores $\alpha_j$", grid="y")
-        bars(top, {"": scores.tolist()}, (GREY,))
-        top.axhline(0, color=GREY, linewidth=0.8)
-        style(bottom, "Weights", grid="y")
-        bars(bottom, {label: values.tolist() for label, values in weights.items()}, (LIGHT, GREEN, BLUE))
-        bottom.set_xlabel("source position j", fontsize=9)
-        bottom.legend(frameon=False, fontsize=8.5, ncols=3, loc="upper right")
-        bottom.set_ylim(0, 1.25 * max(float(values.max()) for values in weights.values()))
-        save(figure, path)
+    _scores_and_weights(path, scores, weights, "Weights")
 
 
 def monotonic(path: Path) -> None:

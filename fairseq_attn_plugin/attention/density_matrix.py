@@ -42,7 +42,7 @@ from torch import Tensor, nn
 
 from ..errors import OptionError
 from ..ops.deferred import matmul_transposed, share
-from ..ops.pairs.chebyshev import chebyshev_nodes
+from ..ops.pairs.all_pairs import chebyshev_nodes
 from ..ops.pairs.pair_pooling import pooled_basis, pooled_tanh
 from ..options import option
 from .base import AttentionConfig, Penalty

@@ -24,7 +24,6 @@ __all__ = [
     "PartConfig",
     "Parts",
     "check_options",
-    "explain_unknown",
     "import_all",
     "need_own",
     "options_of",
@@ -70,8 +69,6 @@ class Part(nn.Module):
 AnyPart = TypeVar("AnyPart", bound=Part)
 # Called when something registers; if one raises, it is not registered.
 FOLLOWERS: List[Callable[[], None]] = []
-# Reasons why something may be missing, for the message about an unknown name.
-_REASONS: List[str] = []
 # All that has options, for the check that names are unique.
 _CONFIGS: List[Any] = []
 
@@ -202,14 +199,9 @@ def announce(config: Any, undo: Callable[[], object]) -> None:
         raise
 
 
-def explain_unknown(reason: str) -> None:
-    """Adds a reason why something may be missing to the message about an unknown name."""
-    _REASONS.append(reason)
-
-
 def choices(names: str) -> str:
     """What to choose from instead of an unknown name."""
-    return "; ".join([f"choose from {names}, or give the --user-dir of the folder that registers it", *_REASONS])
+    return f"choose from {names}, or give the --user-dir of the folder that registers it"
 
 
 def import_all(package: str, path: Iterable[str]) -> None:

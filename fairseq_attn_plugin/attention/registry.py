@@ -29,7 +29,7 @@ from ..options import flag
 from .base import TAKES, Attention
 from .biases import BIASES, parse_biases
 from .normalizers import NORMALIZERS
-from .part_registry import FOLLOWERS, Option, Parts, explain_unknown, options_of
+from .part_registry import FOLLOWERS, Option, Parts, options_of
 from .scores import SCORES
 
 __all__ = [
@@ -206,8 +206,8 @@ def _found() -> Iterable[EntryPoint]:
 def load_entry_points() -> None:
     """Imports the modules of all entry points of the group.
 
-    A module that cannot be imported costs a warning of one line, and the message about an unknown ``--attention``
-    repeats it, as that about any unknown part: a broken package must not stop a training that does not need it.
+    A module that cannot be imported costs a warning of one line: a broken package must not stop a training that does
+    not need it.
     """
     for entry in _found():
         try:
@@ -215,6 +215,4 @@ def load_entry_points() -> None:
             import_module(entry.value.partition(":")[0].strip())
         except (Exception, SystemExit) as error:
             text = " ".join(f"{type(error).__name__}: {error}".split())
-            line = f"the entry point {entry.name} = {entry.value} ({entry.group}) cannot be loaded: {text}"
-            logger.warning(line)
-            explain_unknown(line)
+            logger.warning(f"the entry point {entry.name} = {entry.value} ({entry.group}) cannot be loaded: {text}")

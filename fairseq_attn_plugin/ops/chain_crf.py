@@ -42,30 +42,20 @@ from torch.autograd.function import once_differentiable
 from .devices import constant, exporting
 from .precision import kept_in_pass, without_autocast
 
-__all__ = ["METHODS", "chain_log_odds"]
-
-METHODS = ("auto", "recursion", "scan")
+__all__ = ["chain_log_odds"]
 
 
-def chain_log_odds(
-    potentials: Tensor, transitions: Tensor, pad_mask: Optional[Tensor] = None, method: str = "auto"
-) -> Tensor:
+def chain_log_odds(potentials: Tensor, transitions: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
     """log p(z_j = 1) / p(z_j = 0) at every position of every chain; its sigmoid is the marginal.
 
     Args:
         potentials: ``[..., N]``, x_j of z_j = 1 (that of z_j = 0 is 0), N >= 1; ignored on padding
         transitions: ``[2, 2]``, t[from, to]
         pad_mask: broadcasts to ``[..., N]``, True on padding, which lies before or after the words, not among them
-        method: ``recursion``, ``scan``, or ``auto``: by shape and device
 
     Returns:
         ``[..., N]`` in float32, or float64 for such potentials; meaningless on padding
-
-    Raises:
-        ValueError: unknown method
     """
-    if method not in METHODS:
-        raise ValueError(f"method {method!r}: choose from {', '.join(METHODS)}")
     dtype = torch.float64 if potentials.dtype == torch.float64 else torch.float32
     # without autocast: log-odds in half precision are too inexact
     with without_autocast(potentials):
@@ -76,9 +66,7 @@ def chain_log_odds(
         if exporting():
             return _plain(fields, chain.coupling)
         flat = fields.reshape(-1, fields.size(-1))
-        if method == "auto":
-            method = _choose(flat)
-        return _ChainLogOdds.apply(flat, chain.coupling, chain, method == "scan").view(fields.shape)
+        return _ChainLogOdds.apply(flat, chain.coupling, chain, _scans(flat)).view(fields.shape)
 
 
 class _Chain(NamedTuple):
@@ -106,12 +94,13 @@ def _chain(transitions: Tensor, dtype: torch.dtype) -> _Chain:
     return _Chain(coupling, t11 - t00, -highest, highest, shifts, closed, top)
 
 
-def _choose(fields: Tensor) -> str:
+def _scans(fields: Tensor) -> bool:
+    """Whether a scan pays for chains ``[R, N]``."""
     # Launches cost time on a GPU: 4 N in the recursion, about 8 log2(N) in the scan. On a processor the elements cost
     # time too, and the scan has log2(N) times as many: it pays off for few chains only.
     rows, size = fields.shape
     few = fields.device.type != "cpu" or rows <= 40
-    return "scan" if few and size > 16 else "recursion"
+    return few and size > 16
 
 
 class _ChainLogOdds(Function):

@@ -34,7 +34,6 @@ __all__ = [
     "Int8Product",
     "PackedLSTM",
     "Product",
-    "LoopedLSTM",
     "pack",
     "say_once",
 ]
@@ -179,38 +178,6 @@ class PackedLSTM:
         flags: Any = (self.reverse, [], self.KIND, self.size, 1, True, False, False, False)
         outputs, _, cell, _ = torch.ops.aten.mkldnn_rnn_layer(x, *self.weights, *self.biases, zeros, zeros, *flags)
         return outputs, cell
-
-
-class LoopedLSTM(nn.Module):
-    """As :class:`PackedLSTM` by products in any precision. The last input, which marks padding, is not rounded.
-
-    Args:
-        precision: of the products
-        w_input, w_hidden, b_input, b_hidden, reverse: see there
-    """
-
-    def __init__(
-        self, precision: str, w_input: Tensor, w_hidden: Tensor, b_input: Tensor, b_hidden: Tensor, reverse: bool
-    ):
-        super().__init__()
-        self.inputs = pack(w_input[:, :-1].contiguous(), b_input + b_hidden, precision)
-        self.state = pack(w_hidden, None, precision)
-        self.mark, self.size, self.reverse = w_input[:, -1].detach(), w_hidden.size(1), reverse
-
-    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
-        steps, rows, size = x.size(0), x.size(1), self.size
-        gates = self.inputs(x[:, :, :-1].reshape(steps * rows, -1)).view(steps, rows, -1)
-        gates.addcmul_(x[:, :, -1:], self.mark)
-        outputs, cell = x.new_empty(steps, rows, size), x.new_zeros(rows, size)
-        hidden = cell
-        for step in range(steps):
-            position = steps - 1 - step if self.reverse else step
-            now = gates[position] if step == 0 else gates[position] + self.state(hidden)
-            i, f, g, o = now.chunk(4, dim=1)
-            cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-            hidden = o.sigmoid() * cell.tanh()
-            outputs[position] = hidden
-        return outputs, cell.unsqueeze(0)
 
 
 class FixedWeights(nn.Module):

@@ -86,7 +86,7 @@ def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], T]) -> T:
     return result
 
 
-def recomputed(function: Callable[..., Any], *arguments: Any, preserve_rng_state: bool = True) -> Any:
+def recomputed(function: Callable[..., Any], *arguments: Any) -> Any:
     """``function(*arguments)``, whose activations are computed again in the backward pass instead of kept.
 
     Products have the precision of this call there, too, where the context of :func:`products_in` has ended.
@@ -99,7 +99,7 @@ def recomputed(function: Callable[..., Any], *arguments: Any, preserve_rng_state
         with products_in(precision):
             return function(*arguments)
 
-    return checkpoint(in_precision, *arguments, use_reentrant=False, preserve_rng_state=preserve_rng_state)
+    return checkpoint(in_precision, *arguments, use_reentrant=False)
 
 
 def training_precision(name: str) -> torch.dtype:

@@ -84,15 +84,13 @@ class Prepared:
     Args:
         matrix: ``[O, I]``
         dtype: type of the products (default: :func:`~fairseq_attn_plugin.ops.precision.product_type` of the matrix)
-        once: whether the matrix is used once, so that packing it would not pay
     """
 
-    def __init__(self, matrix: Tensor, dtype: Optional[torch.dtype] = None, once: bool = False):
+    def __init__(self, matrix: Tensor, dtype: Optional[torch.dtype] = None):
         self.dtype = product_type(matrix) if dtype is None else dtype
         self.matrix = matrix.detach().to(self.dtype)
         if matrix.device.type == "cpu":  # oneDNN is a thousand times slower with gaps between the rows of this operand
             self.matrix = self.matrix.contiguous()
-        self._once = once
         self._by_onednn = _by_onednn(self.matrix) and matrix.numel() >= _SMALLEST
         self._adds_bias = _by_onednn(self.matrix, torch.bfloat16) and has_bfloat16("cpu")
         self._packed: Dict[bool, Tensor] = {}
@@ -115,7 +113,7 @@ class Prepared:
         x = x.to(self.dtype) if base is not None and base.dim() == 2 else tall(x, self.dtype)
         matrix = self.matrix.t() if transposed else self.matrix
         if self._by_onednn and rows:
-            return _onednn(x, matrix if self._once else self._pack(matrix, transposed), base)
+            return _onednn(x, self._pack(matrix, transposed), base)
         if base is None:
             return F.linear(x, matrix)[:rows]
         if base.dim() == 2:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ..errors import first_cause
 from ..ops.devices import on_gpu
-from ..ops.pairs.fused_pairs import compiling
+from ..ops.pairs.pair_pooling import compiling
 from .wrapping import Patch
 
 __all__ = ["MOST_GRAPHS", "CUDA_GRAPHS", "GraphedSteps"]

@@ -113,20 +113,9 @@ def _lstm_cell_backward(d_hidden: Any, d_cell: Any, cell: Tensor, new: Tensor, w
     return gates, cell.new_empty(cell.shape), gates.new_empty(gates.size(1))
 
 
-def _gru_cell(gates: Tensor, others: Tensor, hidden: Tensor, *biases: Any) -> tuple[Tensor, ...]:
-    return hidden.new_empty(hidden.shape), hidden.new_empty(hidden.size(0), 5 * hidden.size(1))
-
-
-def _gru_cell_backward(grad: Tensor, work: Tensor, has_bias: bool) -> tuple[Optional[Tensor], ...]:
-    wide = (grad.size(0), 3 * grad.size(1))
-    return grad.new_empty(wide), grad.new_empty(wide), grad.new_empty(grad.shape), None, None
-
-
 _STAND_INS: Mapping[str, Any] = {
     "_thnn_fused_lstm_cell": _lstm_cell,
     "_thnn_fused_lstm_cell_backward_impl": _lstm_cell_backward,
-    "_thnn_fused_gru_cell": _gru_cell,
-    "_thnn_fused_gru_cell_backward": _gru_cell_backward,
     "_standard_gamma_grad": lambda x, drawn: torch.empty_like(x),
 }
 

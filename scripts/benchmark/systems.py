@@ -139,21 +139,11 @@ def training_arguments(spec: Spec, sizes: Sizes, optimizer: str = "adam") -> arg
                 raise OptionError(f"{name}={value} of {spec}: must be true or false")
             flags[name] = TRUTH[value.lower()]
             continue
-        _check_value(spec, name, value, action)
         line += [f"--{name.replace('_', '-')}", value]
     args = options.parse_args_and_arch(options.get_training_parser(), input_args=line)
     for name, on in flags.items():
         setattr(args, name, on)
     return args
-
-
-def _check_value(spec: Spec, name: str, value: str, action: argparse.Action) -> None:
-    try:
-        parsed: Any = action.type(value) if callable(action.type) else value
-    except (TypeError, ValueError) as reason:
-        raise OptionError(f"{name}={value} of {spec} cannot be read: {reason}") from None
-    if action.choices and parsed not in action.choices:
-        raise OptionError(f"{name}={value} of {spec}: choose from {', '.join(map(str, action.choices))}")
 
 
 class System:

@@ -12,7 +12,7 @@ from fairseq_attn_plugin.ops.likelihoods.alignment_blocks import Alignments
 from fairseq_attn_plugin.ops.likelihoods.mixture_log_probs import mixture_log_probs
 from fairseq_attn_plugin.ops.likelihoods.mixture_nll import expected_nll, log_likelihoods, mixture_nll
 from fairseq_attn_plugin.ops.likelihoods.nll_sums import NLLSums
-from fairseq_attn_plugin.ops.likelihoods.vocabulary_blocks import VocabularyBlocks
+from fairseq_attn_plugin.ops.likelihoods.vocabulary_loss import VocabularyBlocks
 
 import oracles
 

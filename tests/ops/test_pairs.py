@@ -7,9 +7,8 @@ import shutil
 import pytest
 import torch
 
-from fairseq_attn_plugin.ops.pairs import all_pairs, fused_pairs, pair_pooling
-from fairseq_attn_plugin.ops.pairs.all_pairs import sum_basis, sum_tanh
-from fairseq_attn_plugin.ops.pairs.chebyshev import chebyshev_nodes, lagrange_basis
+from fairseq_attn_plugin.ops.pairs import all_pairs, pair_pooling
+from fairseq_attn_plugin.ops.pairs.all_pairs import chebyshev_nodes, cosine_matrix, sum_basis, sum_tanh
 from fairseq_attn_plugin.ops.pairs.pair_pooling import pooled_basis, pooled_tanh
 
 import oracles
@@ -31,6 +30,12 @@ def kernel(request, monkeypatch):
     """Also the way of captured training steps, on the processor."""
     if request.param:
         monkeypatch.setattr(pair_pooling, "fuses", lambda x: True)
+
+
+def lagrange_basis(x, count):
+    """l_m(x) for the Chebyshev nodes, shape ``x.shape + (count,)``."""
+    angle = torch.arccos(x.clamp(-1, 1))
+    return torch.cos(angle[..., None] * torch.arange(count, dtype=x.dtype)) @ cosine_matrix(count).to(x).t()
 
 
 def differentiated(function, x):
@@ -137,23 +142,23 @@ def test_fused_values_and_gradients_are_those_of_all_pairs(batch, count, padded,
 
 def test_processors_and_plain_steps_do_not_compile(batch):
     x, _ = batch
-    with fused_pairs.compiling():
-        assert not fused_pairs.fuses(x)
-        assert fused_pairs.fuses(x.to("meta")) is False
-    assert fused_pairs._state == {"wanted": False, "broken": False}
+    with pair_pooling.compiling():
+        assert not pair_pooling.fuses(x)
+        assert pair_pooling.fuses(x.to("meta")) is False
+    assert pair_pooling._state == {"wanted": False, "broken": False}
 
 
 def test_without_a_compiler_the_sums_go_on(batch, monkeypatch, caplog):
     def missing(function):
         raise RuntimeError("no C compiler")
 
-    monkeypatch.setattr(fused_pairs, "_compiled", missing)
-    monkeypatch.setattr(fused_pairs, "fuses", lambda x: not fused_pairs._state["broken"])
-    monkeypatch.setitem(fused_pairs._state, "broken", False)
+    monkeypatch.setattr(pair_pooling, "_compiled", missing)
+    monkeypatch.setitem(pair_pooling._state, "wanted", True)
+    monkeypatch.setitem(pair_pooling._state, "broken", False)
     x, mask = batch
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            torch.testing.assert_close(fused_pairs.fused_sums(x, 1, mask).squeeze(2), sum_tanh(x, mask))
+            torch.testing.assert_close(pair_pooling.fused_sums(x, 1, mask).squeeze(2), sum_tanh(x, mask))
     assert [record.getMessage() for record in caplog.records] == [
         "sums over pairs cannot be compiled (no C compiler); they go on without"
     ]
@@ -163,6 +168,6 @@ def test_without_a_compiler_the_sums_go_on(batch, monkeypatch, caplog):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="NO COMPILER: torch.compile needs g++ on a processor")
 def test_compiled_functions_are_the_functions(batch):
     x, mask = batch[0].float(), batch[1]
-    for function, given in ((fused_pairs.sums_of_pairs, 3), (fused_pairs.gradient_of_pairs, torch.randn(4, 7, 3, 3))):
-        found = fused_pairs._compiled(function)(x, ~mask, given)
+    for function, given in ((pair_pooling.sums_of_pairs, 3), (pair_pooling.gradient_of_pairs, torch.randn(4, 7, 3, 3))):
+        found = pair_pooling._compiled(function)(x, ~mask, given)
         torch.testing.assert_close(found, function(x, ~mask, given), rtol=1e-5, atol=1e-5)

@@ -40,12 +40,11 @@ def intel(request, monkeypatch):
 
 
 @types
-@pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize("rows", [0, 1, 7, 40, 300])
-def test_prepared_matrix(dtype, once, rows, intel):
+def test_prepared_matrix(dtype, rows, intel):
     torch.manual_seed(0)
     matrix, x, y = (torch.randn(shape, dtype=torch.float64) for shape in ((96, 64), (rows, 64), (rows, 96)))
-    prepared = products.Prepared(matrix, dtype, once)
+    prepared = products.Prepared(matrix, dtype)
     exact = [each.to(dtype).double() for each in (matrix, x, y)]
     for base in (None, torch.randn(96, dtype=torch.float64), torch.randn(rows, 96, dtype=torch.float64)):
         expected = exact[1] @ exact[0].t() + (0 if base is None else base.to(dtype).double())
@@ -79,15 +78,14 @@ def test_float32_products_are_onednns_unless_it_is_switched_off_or_mkl_is_fast(i
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("once", [False, True])
-def test_onednn_gets_no_right_operand_with_gaps_between_its_rows(dtype, once, monkeypatch):
+def test_onednn_gets_no_right_operand_with_gaps_between_its_rows(dtype, monkeypatch):
     """It has its slowest kernel alone for these, a thousand times slower: parts of a matrix are copied."""
     monkeypatch.setattr(products, "by_intel", lambda: False)
     if dtype == torch.bfloat16 and not products.has_bfloat16("cpu"):
         pytest.skip("NO BFLOAT16: the processor has no instructions for it")
     matrix, x, y = (torch.randn(rows, 256).to(dtype)[:, 64:192] for rows in (96, 300, 300))
     with Operations() as called:
-        prepared = products.Prepared(matrix, dtype, once)
+        prepared = products.Prepared(matrix, dtype)
         prepared.linear(x, torch.randn(96))
         prepared.matmul(y[:, :96], torch.randn(128))
         products.outer(x, y, dtype)

@@ -45,13 +45,7 @@ def write_graphs(model: nn.Module, folder: Path) -> None:
     """
     import onnx
 
-    attention = model.decoder.attention
-    if attention is not None:
-        model.decoder.attention = attention.for_export()
-    try:
-        _write_both(model, folder)
-    finally:
-        model.decoder.attention = attention
+    _write_both(model, folder)
     for path in (folder / ENCODER, folder / STEP):
         proto = onnx.load(str(path))
         if path.name == STEP:

@@ -173,7 +173,7 @@ class LatentDecoder(LSTMDecoder):
         return log_prior, pad_mask & ~empty.unsqueeze(1)
 
     def remember(self, encoder_out: EncoderOut) -> SourceMemory:
-        self._warn(encoder_out)
+        self._warn()
         return super().remember(encoder_out)._replace(projected=self.of_encodings(encoder_out["encodings"]))
 
     def start(self, encoder_out: EncoderOut, searches: bool) -> Progress:
@@ -219,24 +219,13 @@ class LatentDecoder(LSTMDecoder):
         assert self.topk is not None
         return attended._replace(context=top_context(attended.weights, encodings, self.topk))
 
-    def _warn(self, encoder_out: EncoderOut) -> None:
+    def _warn(self) -> None:
         """Warns once if ``topk`` has no effect."""
-        if self.topk is None or self._warned or self.training:
-            return
-        if self.predicts_soft:
+        if self.topk is not None and self.predicts_soft and not self.training and not self._warned:
             self._warned = True
             logger.warning(
                 f"--latent-topk {self.topk}: has no effect, because this model predicts from the mean context; "
                 "--latent-prediction marginal predicts from alignments"
-            )
-            return
-        pad_mask = encoder_out["pad_mask"]
-        shortest = encoder_out["encodings"].size(1) if pad_mask is None else int((~pad_mask).sum(1).min())
-        if shortest < self.topk:
-            self._warned = True
-            logger.warning(
-                f"--latent-topk {self.topk}: larger than a source of {shortest} positions; such sources are translated "
-                "with the exact marginal"
             )
 
     def _seen(self, parameter: Tensor) -> Tensor:

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from ..deferred import multiply
 from ..devices import exporting
-from ..precision import fixed_weights, product_type, recomputed, without_autocast
+from ..precision import recomputed, without_autocast
 from .alignment_blocks import Alignments, Block, block_inputs, block_masks, blocks_of
 from .separable import log_mixture_of, spread
-from .vocabulary_blocks import SAFE_SUMS, VocabularyBlocks
+from .vocabulary_loss import SAFE_SUMS
 
-__all__ = ["log_mixture", "mixture_log_probs"]
+__all__ = ["mixture_log_probs"]
 
 
 def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ def _of_all(alignments: Alignments, log_weights: Tensor) -> Tensor:
     if alignments.memory is None:
         return _of_one(alignments, log_weights, block)
     if not alignments.split:
-        return _of_packed(alignments, log_weights, block)
+        return _of_several(alignments, log_weights, block)
     if alignments.chosen is not None:
         log_weights = spread(log_weights, alignments.chosen, alignments.memory.size(1), logs=True)
         alignments = alignments._replace(chosen=None)
@@ -103,12 +103,7 @@ def _without_gradients(alignments: Alignments, log_weights: Tensor, blocks: Iter
     """The same for all blocks, by exponentials and one product over the alignments."""
     if alignments.size == 1:
         return [_of_one(alignments, log_weights, block) for block in blocks]
-    if fixed_weights() is not None:
-        return [_of_packed(alignments, log_weights, block) for block in blocks]
-    products = product_type(alignments.query)
-    with without_autocast(alignments.query):
-        vocabulary = VocabularyBlocks(alignments.weight, alignments.bias, 0.0, products, gradients=False)
-        return [_of_several(alignments, log_weights, block, vocabulary) for block in blocks]
+    return [_of_several(alignments, log_weights, block) for block in blocks]
 
 
 def _features(alignments: Alignments, block: Block) -> Tensor:
@@ -123,30 +118,13 @@ def _of_one(alignments: Alignments, log_weights: Tensor, block: Block) -> Tensor
     return logits.log_softmax(-1).add_(log_weights[block.where].flatten(0, 1))
 
 
-def _of_several(alignments: Alignments, log_weights: Tensor, block: Block, vocabulary: VocabularyBlocks) -> Tensor:
-    features, weights = _features(alignments, block), log_weights[block.where].flatten(0, 1)
-    words = vocabulary.exponentials(features, torch.zeros_like(features[:, 0], dtype=torch.long))
-    return log_mixture(weights.to(words.norm.dtype).exp(), words.values, words.norm).to(log_weights.dtype)
-
-
-def _of_packed(alignments: Alignments, log_weights: Tensor, block: Block) -> Tensor:
+def _of_several(alignments: Alignments, log_weights: Tensor, block: Block) -> Tensor:
+    """log sum_k w_k E_kv / S_k with the exponentials E of the logits, and their sums S."""
     logits = multiply(_features(alignments, block), alignments.weight, alignments.bias).to(log_weights.dtype)
-    values = logits.sub_(logits.amax(1, keepdim=True)).exp_()
-    return log_mixture(log_weights[block.where].flatten(0, 1).exp(), values, values.sum(1, keepdim=True))
-
-
-def log_mixture(weights: Tensor, exponentials: Tensor, norm: Tensor) -> Tensor:
-    """log sum_k w_k E_kv / S_k for all words v, without gradients.
-
-    Args:
-        weights: ``[R, K]``, w
-        exponentials: ``[R K, V]``, E
-        norm: ``[R K, 1]``, S, the sums of the exponentials
-
-    Returns:
-        ``[R, V]``
-    """
-    shares = (weights.to(norm.dtype) / norm.view_as(weights)).unsqueeze(1)
-    sums = torch.bmm(shares, exponentials.view(*weights.shape, -1)).squeeze(1)
+    with without_autocast(logits):
+        values = logits.sub_(logits.amax(1, keepdim=True)).exp_()
+        weights = log_weights[block.where].flatten(0, 1).exp()
+        shares = (weights / values.sum(1).view_as(weights)).unsqueeze(1)
+        sums = torch.bmm(shares, values.view(*weights.shape, -1)).squeeze(1)
     # A word whose probability underflows under every alignment gets the logarithm of the smallest number.
     return sums.clamp_(min=torch.finfo(sums.dtype).tiny).log_()

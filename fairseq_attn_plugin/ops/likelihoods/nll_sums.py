@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .alignment_blocks import Alignments, Block, block_inputs, block_masks, blocks_of
-from .vocabulary_blocks import Exponentials, VocabularyBlocks
+from .vocabulary_loss import Exponentials, VocabularyBlocks
 
 __all__ = ["NLLSums", "SumKind"]
 

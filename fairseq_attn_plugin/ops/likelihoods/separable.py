@@ -30,7 +30,7 @@ from ..products import Prepared, outer
 from .alignment_blocks import Alignments, Block, block_masks, blocks_of
 from .first_order import LOG_ZERO
 from .nll_sums import NLLSums, SumKind
-from .vocabulary_blocks import LOG2_E, SAFE_SUMS
+from .vocabulary_loss import LOG2_E, SAFE_SUMS
 
 __all__ = [
     "EXPONENTIALS_BYTES",

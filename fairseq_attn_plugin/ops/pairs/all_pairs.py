@@ -6,9 +6,11 @@ for every position k,
     sum_tanh:    g_k    = sum_{j != k} L_jk                     (mqt)
     sum_basis:   G_{mk} = sum_{j != k} l_m(L_jk),  m = 1..M     (aqt)
 
-over the real positions j, where l_m is the Lagrange basis of the M Chebyshev nodes x_m on [-1, 1]
-(:mod:`.chebyshev`). The N^2 D values never exist at once: forward and backward pass process
-the pairs in blocks of rows, and the backward pass recomputes them.
+over the real positions j, where l_m is the Lagrange basis of the M Chebyshev nodes x_m on [-1, 1], the polynomial that
+is 1 at node x_m and 0 at the others. A function f that is smooth on [-1, 1] is close to sum_m f(x_m) l_m(x). In
+Chebyshev polynomials T_p, l_m(x) = sum_p C[m, p] T_p(x), with C the matrix of the discrete cosine transform (Trefethen
+2013, "Approximation Theory and Approximation Practice", chapters 3 and 4). The N^2 D values never exist at once:
+forward and backward pass process the pairs in blocks of rows, and the backward pass recomputes them.
 
 Three observations make this fast:
 
@@ -32,9 +34,8 @@ from torch.autograd.function import once_differentiable
 
 from ..devices import constant, on_gpu
 from ..precision import without_autocast
-from .chebyshev import cosine_matrix
 
-__all__ = ["sum_basis", "sum_tanh"]
+__all__ = ["chebyshev_nodes", "cosine_matrix", "sum_basis", "sum_tanh"]
 
 # Elements of one block of pairs. The five buffers of the Chebyshev recurrence then stay in the second-level cache of a
 # processor; a GPU needs few large launches.
@@ -89,7 +90,8 @@ class _Block(NamedTuple):
         rows = self.rows.stop - self.rows.start
         total[self.batch, self.rows].add_(values.sum(2), alpha=sign)
         others = values[:, :, rows:]
-        total[self.batch, self.rows.stop :].add_(others[:, 0] if rows == 1 else others.sum(1), alpha=sign)
+        if others.size(2):
+            total[self.batch, self.rows.stop :].add_(others[:, 0] if rows == 1 else others.sum(1), alpha=sign)
 
 
 def _blocks(prepared: Tensor, exponential: bool, chunk_size: int) -> Iterator[Tuple[_Block, Tensor]]:
@@ -109,45 +111,9 @@ def _blocks(prepared: Tensor, exponential: bool, chunk_size: int) -> Iterator[Tu
         start = end
 
 
-def _real(pad_mask: Optional[Tensor], like: Tensor) -> Tensor:
-    """1 for words and 0 for padding, ``[B, N, 1]``."""
-    if pad_mask is None:
-        return like.new_ones(like.shape[:2]).unsqueeze(-1)
-    return (~pad_mask).unsqueeze(-1).to(like.dtype)
-
-
-class _SumTanh(Function):
-    @staticmethod
-    def forward(ctx: Any, keys: Tensor, pad_mask: Optional[Tensor], chunk_size: int) -> Tensor:
-        prepared, ctx.exponential = _prepare(keys, pad_mask)
-        ctx.save_for_backward(prepared, pad_mask)
-        ctx.chunk_size, ctx.dtype = chunk_size, keys.dtype
-        total = torch.zeros_like(prepared)
-        for block, u in _blocks(prepared, ctx.exponential, chunk_size):
-            block.add_to(total, u)
-        real = _real(pad_mask, total)
-        diagonal = _pair(prepared, prepared, ctx.exponential)
-        # sum_{j != k} (1 - 2 u_jk); the total also holds the pair (k, k).
-        pooled = (real.sum(1, keepdim=True) - 1 - 2 * (total - diagonal)) * real
-        return pooled.to(keys.dtype)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None]:
-        prepared, pad_mask = ctx.saved_tensors
-        grad = (grad.to(prepared.dtype) * _real(pad_mask, prepared)).contiguous()
-        total = torch.zeros_like(prepared)
-        for block, u in _blocks(prepared, ctx.exponential, ctx.chunk_size):
-            slope = torch.addcmul(u, u, u, value=-1)  # a quarter of d tanh(k_j + k_k): u - u^2
-            slope.mul_(block.of_rows(grad) + block.of_columns(grad))
-            block.add_to(total, slope)
-        u = _pair(prepared, prepared, ctx.exponential)
-        total.sub_(2 * grad * (u - u * u)).mul_(4)
-        return total.to(ctx.dtype), None, None
-
-
-class _SumBasis(Function):
-    """G_mk: the sums of T_p(L_jk) over j != k for p = 0..M-1, times the cosine matrix: ``[B, N, M, D]``."""
+class _Sums(Function):
+    """G_mk: the sums of T_p(L_jk) over j != k for p = 0..M-1, times the cosine matrix: ``[B, N, M, D]``; or, without
+    ``count``, those of T_1 alone, g_k ``[B, N, D]``."""
 
     @staticmethod
     def forward(ctx: Any, keys: Tensor, pad_mask: Optional[Tensor], count: int, chunk_size: int) -> Tensor:
@@ -155,17 +121,21 @@ class _SumBasis(Function):
         ctx.save_for_backward(prepared, pad_mask)
         ctx.count, ctx.chunk_size, ctx.dtype = count, chunk_size, keys.dtype
         batch, length, dim = prepared.shape
-        total = prepared.new_zeros(batch, length, count, dim)
-        total[:, :, 0] = length - 1  # T_0 = 1
+        total = prepared.new_zeros(batch, length, count or 1, dim)
+        if count:
+            total[:, :, 0] = length - 1  # T_0 = 1
+        first, last = (0, count - 1) if count else (1, 1)
         for block, u in _blocks(prepared, ctx.exponential, chunk_size):
-            for p, sign, values in _polynomials(u, count):
-                block.add_to(total[:, :, p], values, sign)
-        for p, sign, values in _polynomials(_pair(prepared, prepared, ctx.exponential), count):
-            total[:, :, p].sub_(values, alpha=sign)
+            for p, sign, values in _polynomials(u, last):
+                block.add_to(total[:, :, p - first], values, sign)
+        for p, sign, values in _polynomials(_pair(prepared, prepared, ctx.exponential), last):
+            total[:, :, p - first].sub_(values, alpha=sign)
         if pad_mask is not None:
             # A pair with padding has L = 1 and T_p = 1: subtract these pairs, and clear the sums of padding.
             total -= pad_mask.sum(1).to(total.dtype)[:, None, None, None]
             total.masked_fill_(pad_mask[:, :, None, None], 0.0)
+        if not count:
+            return total.squeeze(2).to(keys.dtype)
         with without_autocast(total):
             return torch.matmul(cosine_matrix(count, total.dtype, total.device), total).to(keys.dtype)
 
@@ -173,18 +143,23 @@ class _SumBasis(Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None, None]:
         prepared, pad_mask = ctx.saved_tensors
-        matrix = _of_derivatives(ctx.count, prepared.dtype, prepared.device)
-        with without_autocast(prepared):
-            grad = torch.matmul(matrix, grad.to(prepared.dtype))
+        grad = grad.to(prepared.dtype)
+        if ctx.count:
+            matrix = _of_derivatives(ctx.count, prepared.dtype, prepared.device)
+            with without_autocast(prepared):
+                grad = torch.matmul(matrix, grad)
+        else:
+            grad = grad.unsqueeze(2)
         if pad_mask is not None:
             grad = grad.masked_fill(pad_mask[:, :, None, None], 0.0)
         gradients = grad.unbind(2)
         total = torch.zeros_like(prepared)
-        for block, u in _blocks(prepared, ctx.exponential, ctx.chunk_size):
-            slope = _clenshaw(u, [block.of_rows(g) for g in gradients], [block.of_columns(g) for g in gradients])
-            block.add_to(total, slope)
-        diagonal = _pair(prepared, prepared, ctx.exponential)
-        total.sub_(_clenshaw(diagonal, gradients, gradients)).mul_(4)
+        if gradients:
+            for block, u in _blocks(prepared, ctx.exponential, ctx.chunk_size):
+                slope = _clenshaw(u, [block.of_rows(g) for g in gradients], [block.of_columns(g) for g in gradients])
+                block.add_to(total, slope)
+            diagonal = _pair(prepared, prepared, ctx.exponential)
+            total.sub_(_clenshaw(diagonal, gradients, gradients)).mul_(4)
         return total.to(ctx.dtype), None, None, None
 
 
@@ -201,14 +176,18 @@ def _of_derivatives(count: int, dtype: torch.dtype, device: torch.device) -> Ten
     return (cosine_matrix(count)[:, 1:] * torch.tensor(degrees)).t().to(device=device, dtype=dtype)
 
 
-def _polynomials(u: Tensor, count: int) -> Iterator[Tuple[int, float, Tensor]]:
-    """Yields ``(p, s_p, s_p T_p(1 - 2u))`` for p = 1..count-1; the next step overwrites the tensor."""
+def _polynomials(u: Tensor, last: int) -> Iterator[Tuple[int, float, Tensor]]:
+    """Yields ``(p, s_p, s_p T_p(1 - 2u))`` for p = 1..last; the next step overwrites the tensor."""
+    if not last:
+        return
     x = torch.add(u.new_ones(()), u, alpha=-2)
-    previous, current = torch.ones_like(x), x.clone()
-    for p in range(1, count):
-        yield p, _sign(p), current
-        previous.addcmul_(x, current, value=2 * _sign(p) * _sign(p + 1))
-        previous, current = current, previous
+    yield 1, _sign(1), x
+    if last > 1:
+        previous, current = torch.ones_like(x), x.clone()
+        for p in range(2, last + 1):
+            previous.addcmul_(x, current, value=2 * _sign(p - 1) * _sign(p))
+            previous, current = current, previous
+            yield p, _sign(p), current
 
 
 def _clenshaw(u: Tensor, row_grads: Sequence[Tensor], column_grads: Sequence[Tensor]) -> Tensor:
@@ -217,19 +196,38 @@ def _clenshaw(u: Tensor, row_grads: Sequence[Tensor], column_grads: Sequence[Ten
     b_p = p (row_p + column_p) + 2 x b_{p+1} - b_{p+2} gives sum_p p U_{p-1}(x) (row_p + column_p) = b_1, in the
     signed form of :func:`_polynomials`; d L / d(k_j + k_k) = 1 - L^2 = 4 (u - u^2).
     """
-    x = torch.add(u.new_ones(()), u, alpha=-2)
-    later, latest = torch.zeros_like(x), torch.zeros_like(x)
-    for p in range(len(row_grads), 0, -1):
-        later.addcmul_(x, latest, value=2 * _sign(p) * _sign(p + 1)).add_(row_grads[p - 1]).add_(column_grads[p - 1])
-        later, latest = latest, later
+    latest = row_grads[-1] + column_grads[-1]
+    if len(row_grads) > 1:
+        x, later = torch.add(u.new_ones(()), u, alpha=-2), torch.zeros_like(latest)
+        for p in range(len(row_grads) - 1, 0, -1):
+            factor = 2 * _sign(p) * _sign(p + 1)
+            later.addcmul_(x, latest, value=factor).add_(row_grads[p - 1]).add_(column_grads[p - 1])
+            later, latest = latest, later
     return latest.mul_(torch.addcmul(u, u, u, value=-1))
 
 
 def sum_tanh(keys: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int = 0) -> Tensor:
     """g_k ``[B, N, D]``; see :func:`.pair_pooling.pooled_tanh`."""
-    return _SumTanh.apply(keys, pad_mask, chunk_size)
+    return _Sums.apply(keys, pad_mask, 0, chunk_size)
 
 
 def sum_basis(keys: Tensor, count: int, pad_mask: Optional[Tensor] = None, chunk_size: int = 0) -> Tensor:
     """G_mk ``[B, N, count, D]``; see :func:`.pair_pooling.pooled_basis`."""
-    return _SumBasis.apply(keys, pad_mask, count, chunk_size)
+    return _Sums.apply(keys, pad_mask, count, chunk_size)
+
+
+@constant
+def chebyshev_nodes(count: int, dtype: torch.dtype = torch.float64, device: Optional[torch.device] = None) -> Tensor:
+    """The ``count`` Chebyshev points of the first kind, x_m = cos(pi (2m - 1) / (2 count)), shape ``[count]``."""
+    m = torch.arange(1, count + 1, dtype=torch.float64)
+    return torch.cos(math.pi * (2 * m - 1) / (2 * count)).to(device=device, dtype=dtype)
+
+
+@constant
+def cosine_matrix(count: int, dtype: torch.dtype = torch.float64, device: Optional[torch.device] = None) -> Tensor:
+    """C[m, p] with l_m(x) = sum_p C[m, p] T_p(x): the discrete cosine transform."""
+    p = torch.arange(count, dtype=torch.float64)
+    m = torch.arange(1, count + 1, dtype=torch.float64)
+    matrix = torch.cos(math.pi * (2 * m[:, None] - 1) * p / (2 * count)) * (2.0 / count)
+    matrix[:, 0] /= 2
+    return matrix.to(device=device, dtype=dtype)

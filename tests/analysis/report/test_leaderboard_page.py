@@ -128,9 +128,8 @@ def test_the_page(results, tmp_path, capsys):
     assert equal["s for 1,000 updates"] == "\u2013" and better["s for 1,000 updates"] == "100"
     assert better["information"] == "0.70 (0.10)" and equal["information"] == "\u2013"
     assert "AER, synthetic" not in soft and "TER" not in soft, "no empty columns"
-    assert (out / "bleu1.png").read_bytes()[:4] == b"\x89PNG"
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "data:image/png" in page and "ARCH=better SEED=1 fairseq-attn recipe multi30k" in page
+    assert "ARCH=better SEED=1 fairseq-attn recipe multi30k" in page
 
 
 def test_a_file_has_a_run_in_each_line(results, tmp_path):
