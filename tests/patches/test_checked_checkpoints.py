@@ -13,7 +13,7 @@ import torch
 from fairseq import checkpoint_utils
 from in_process import run_tool
 from omegaconf import OmegaConf
-from test_loading import Crafted
+from test_safe_files import Crafted
 from zoo import Zoo
 
 from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models

@@ -11,7 +11,7 @@ import torch
 from fairseq import registry
 from in_process import run_tool
 from resuming import command as training
-from test_loading import Crafted
+from test_safe_files import Crafted
 
 from fairseq_attn_plugin import errors
 from fairseq_attn_plugin.errors import LONGEST_LINE, OptionError, install_hook, one_line
