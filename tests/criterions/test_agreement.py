@@ -292,12 +292,9 @@ def test_languages_of_other_names():
         agreement_model(task_of("src", "tgt")).load_state_dict(state)
     with pytest.raises(OptionError, match="two different languages"):
         agreement_model(task_of("de", "de"))
-    assert agreement_model(task_of("zh-cn", "tok.de")).direction == "zh-cn-tok_de"
-
-
-def test_limits_follow_the_language():
-    model = agreement_model(task_of("de", "en", max_source_positions=50, max_target_positions=60))
-    assert model.max_positions() == (50, 60) and model.of("en-de").max_positions() == (60, 50)
+    model = agreement_model(task_of("zh-cn", "tok.de", max_source_positions=50, max_target_positions=60))
+    assert model.direction == "zh-cn-tok_de"
+    assert model.max_positions() == (50, 60) and model.of(model.reverse).max_positions() == (60, 50)
 
 
 def test_embeddings_are_shared_by_language():

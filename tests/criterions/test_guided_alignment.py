@@ -151,17 +151,14 @@ def test_links_matrix():
 
 # --- the criterion
 
-TRANSFORMER = {
-    "encoder_layers": 1, "decoder_layers": 1, "encoder_embed_dim": 8, "decoder_embed_dim": 8, "dropout": 0.0,
-    "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_embed_dim": 8, "decoder_ffn_embed_dim": 8,
-    "decoder_output_dim": 8,
-}  # fmt: skip
+EIGHT = [f"{side}_{part}" for side in ("encoder", "decoder") for part in ("embed_dim", "ffn_embed_dim")]
+HEADS = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
 ARCHES = {
     "lstm_soft": {},
     "lstm_soft, sparsemax": {"attention_normalizer": "sparsemax", "attention_score": "additive"},
     "lstm_adm": {},
     "lstm_latent_small": {"attention_hidden_dim": 8},
-    "transformer": TRANSFORMER,
+    "transformer": {**dict.fromkeys([*EIGHT, "decoder_output_dim"], 8), **HEADS},
 }
 
 
@@ -342,20 +339,15 @@ def test_data_that_hold_no_alignments(tiny_data, tmp_path):
     assert f"--load-alignments: {tiny_data} has no alignments for the split train (train.align.xx-yy.idx)" in error
 
 
-def test_training_data_without_alignments():
-    """fairseq loads what is there; for validation that is enough."""
+def test_alignments_of_other_data():
+    """For validation they are enough."""
     model, task = model_and_task()
-    task.cfg.data, task.cfg.source_lang, task.cfg.target_lang = "folder", "de", "en"
-    guide, sample = criterion(task), batch_of([2])
-    data = [torch.tensor([5, EOS])] * 3
-    whole = {"tgt": data, "tgt_sizes": [2] * 3, "tgt_dict": task.target_dictionary}
-    task.datasets["train"] = LanguagePairDataset(data, [2] * 3, task.source_dictionary, **whole)
-    run(model, guide, sample, train=False)
-    with pytest.raises(OptionError, match=r"folder has no alignments for the split train \(train\.align\.de-en\.idx\)"):
-        task.begin_epoch(1, model)
+    guide, data = criterion(task), [torch.tensor([5, EOS])] * 3
     task.datasets["train"] = LanguagePairDataset(
-        data, [2] * 3, task.source_dictionary, **whole, align_dataset=[torch.tensor([0, 0])] * 4
+        *(data, [2] * 3, task.source_dictionary, data, [2] * 3, task.target_dictionary),
+        align_dataset=[torch.tensor([0, 0])] * 4,
     )
+    run(model, guide, batch_of([2]), train=False)
     with pytest.raises(OptionError, match="4 alignments for the 3 sentences of the split train"):
         task.begin_epoch(1, model)
 

@@ -329,8 +329,7 @@ def test_top_positions_of_a_short_sentence():
     logs = log_softmax(torch.tensor([[[9.0, 9.0, 0.0]], [[1.0, 3.0, 2.0]]]), mask[:, None])
     weights, index = top_positions(logs, 2)
     torch.testing.assert_close(weights.exp().sum(-1), torch.ones(2, 1))
-    assert index[0, 0, 0] == 2 and weights[0, 0, 1].exp() == 0
-    assert index[1, 0].tolist() == [1, 2]
+    assert index[0, 0, 0] == 2 and weights[0, 0, 1].exp() == 0 and index[1, 0].tolist() == [1, 2]
     assert top_positions(logs, 7)[1].size(-1) == 3
 
 

@@ -417,6 +417,7 @@ def test_wrong_options_of_the_criterion(options, message):
         ({"adaptive_softmax_cutoff": "5"}, "--adaptive-softmax-cutoff 5"),
         ({"decoder_attention": "False"}, "--decoder-attention False"),
         ({"posterior_layers": 0}, "--posterior-layers 0.*at least 1"),
+        ({"posterior_normalizer": "sparse"}, "--posterior-normalizer sparse.*sparsemax"),
     ],
 )
 def test_wrong_options_of_the_model(options, message):
@@ -427,8 +428,13 @@ def test_wrong_options_of_the_model(options, message):
 def test_objectives_and_models_that_do_not_go_together():
     with pytest.raises(OptionError, match="--criterion latent_alignment: .*lstm_latent.*label_smoothed_cross_entropy"):
         criterion(objective="soft")(build("lstm_soft"), sample())
-    with pytest.raises(OptionError, match="--objective wake-sleep.*posterior.*--latent-posterior True"):
-        criterion(objective="wake-sleep")(make(latent_posterior="False"), sample())
+    for objective, options, words in (
+        ("wake-sleep", {"latent_posterior": "False"}, "posterior.*--latent-posterior True"),
+        ("sparse-marginal", {}, "add --attention-normalizer sparsemax"),
+        ("sparse-elbo", {}, "--posterior-normalizer softmax gives one to all; choose sparsemax"),
+    ):
+        with pytest.raises(OptionError, match=f"--objective {objective}: .*{words}"):
+            criterion(objective=objective)(make(**options), sample())
     with pytest.raises(OptionError, match="--latent-alignment posterior.*--score-reference"):
         model = make(torch.float32, latent_alignment="posterior")
         model.decoder(
