@@ -39,7 +39,8 @@ def copier(tmp_path_factory):
     run_tool(*command, "--destdir", folder / "bin")
     command = ["fairseq-train", folder / "bin", "--user-dir", USER_DIR, "--dataset-impl", "raw", "--arch", "lstm_soft"]
     command += [*SIZES, *TRAINING, "--copy-attention", "--criterion", "label_smoothed_cross_entropy"]
-    run_tool(*command, "--label-smoothing", 0.01, "--max-update", 400, "--save-dir", folder, "--lr", 0.005)
+    command += ["--label-smoothing", 0.01, "--embed-init-range", 1, "--disable-validation", "--save-dir", folder]
+    run_tool(*command, "--batch-size", 40, "--max-update", 100, "--lr", 0.01)
     return folder
 
 
