@@ -153,12 +153,12 @@ def assert_steps_equal_the_whole(model, source, weights=True):
 
     Returns the encoder's result and the progress at the end.
     """
-    rows = torch.arange(4).repeat_interleave(3)
-    prefixes = pad_batch([len(ORDERS) + 1] * len(rows), "right", symbols=15, seed=3)
+    rows = torch.arange(4, device=source.device).repeat_interleave(3)
+    prefixes = pad_batch([len(ORDERS) + 1] * len(rows), "right", symbols=15, seed=3).to(source.device)
     encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(source), rows), {}
     assert len(encoder_out["encodings"]) == 4
     for t, order in enumerate([list(range(12)), *ORDERS], 1):
-        order = torch.tensor(order)
+        order = torch.tensor(order, device=source.device)
         model.decoder.reorder_incremental_state(state, order)
         encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
         prefixes, rows = prefixes[order].clone(), rows[order]
