@@ -225,19 +225,14 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         if not hasattr(dataset, "align_dataset"):
             return
         languages = f"{getattr(config, 'source_lang', None)}-{getattr(config, 'target_lang', None)}"
-        prepare = (
-            "prepare the data with fairseq-preprocess --align-suffix SUFFIX, with the --source-lang and --target-lang "
-            "of the training"
-        )
+        found = f"--load-alignments: {getattr(config, 'data', None)} has"
+        prepare = "prepare the data with fairseq-preprocess --align-suffix SUFFIX and the languages of the training"
         if dataset.align_dataset is None:
-            raise OptionError(
-                f"--load-alignments: {getattr(config, 'data', None)} has no alignments for the split {split} "
-                f"({split}.align.{languages}.idx); {prepare}"
-            )
+            raise OptionError(f"{found} no alignments for the split {split} ({split}.align.{languages}.idx); {prepare}")
         if len(dataset.align_dataset) != len(dataset):
             raise OptionError(
-                f"--load-alignments: {getattr(config, 'data', None)} has {len(dataset.align_dataset)} alignments for "
-                f"the {len(dataset)} sentences of the split {split}; {prepare}, one line for each sentence"
+                f"{found} {len(dataset.align_dataset)} alignments for the {len(dataset)} sentences of the split "
+                f"{split}; {prepare}, one line for each sentence"
             )
 
     @classmethod
