@@ -37,3 +37,9 @@ def criterion(task=None, **options):
     config = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY["latent_alignment"]())
     config = OmegaConf.merge(config, {"sentence_avg": False, **options, "_name": "latent_alignment"})
     return build_criterion(config, task or fake_task())
+
+
+def alignments(model, batch):
+    """What the criterion gets of the model."""
+    net_input = batch["net_input"]
+    return model.alignments(net_input["src_tokens"], net_input["prev_output_tokens"], batch["target"])
