@@ -9,7 +9,7 @@ import torch
 from in_process import run_tool
 from models_for_tests import build, fake_task, pad_batch
 
-from fairseq_attn_plugin.attention import attention_statistics
+from fairseq_attn_plugin.attention import Penalty, attention_statistics
 from fairseq_attn_plugin.attention.density_matrix import pair_statistics
 from fairseq_attn_plugin.patches import penalties
 from fairseq_attn_plugin.patches.penalties import add_penalties
@@ -183,6 +183,20 @@ def test_every_criterion_has_them_in_training_and_logs_them_always(attention, op
         )
     torch.testing.assert_close(values[True], plain + extra)
     assert not model._forward_hooks
+
+
+def test_penalties_of_both_directions_add_up():
+    """A statistic is that of the first one."""
+    weights = {"a_penalty": 0.5, "b_statistic": 0.0}
+    outputs = [
+        {"penalties": {name: Penalty(torch.tensor(value), weight) for name, weight in weights.items()}}
+        for value in (1.0, 2.0)
+    ]
+    model, criterion = torch.nn.Module(), torch.nn.Module()
+    model.forward = lambda: (None, *outputs)
+    criterion.forward = lambda model, sample: (0.0 * float(model() is None), 3, {})
+    add_penalties(criterion)
+    assert criterion(model, {}) == (1.5, 3, {"a_penalty": 3, "b_statistic": 1})
 
 
 @pytest.mark.parametrize(

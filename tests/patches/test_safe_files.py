@@ -132,7 +132,9 @@ def test_weights_only_stays_on():
 def test_stand_ins_refuse_what_no_array_holds():
     for call, words in (
         (lambda: arrays.PlainDtype("O"), "'O'"),
+        (lambda: arrays.PlainDtype("f8").__setstate__((3, "<", None, None, None, -1, -1, 63)), "dtype state"),
         (lambda: arrays.plain_array(dict, (0,), b"b"), "class"),
+        (lambda: arrays.plain_scalar(arrays.PlainDtype("i1"), "a"), "array of"),
         (lambda: arrays.plain_scalar(arrays.PlainDtype("f8"), b"abc"), "3 bytes"),
     ):
         with pytest.raises(pickle.UnpicklingError, match=words):
