@@ -1,5 +1,6 @@
 """Models with first-order alignments: exact likelihood and gradients, padding, steps, refusals."""
 
+import latent_models
 import pytest
 import torch
 from latent_models import PAD, alignments, criterion, sample
@@ -11,15 +12,9 @@ from fairseq_attn_plugin.ops.likelihoods.first_order import forward_algorithm
 ARCH = "lstm_latent_first_order_small"
 
 
-def make(monotonic=False, arch=ARCH, **options):
-    torch.manual_seed(7)
-    if arch == ARCH:
-        options = {"jump_monotonic": monotonic, "jump_window": 2, **options}
-    model = build(arch, **options).double().eval()
-    for parameter in model.parameters():  # larger than at initialisation, so that differences show
-        parameter.data *= 4
-    if arch == ARCH:
-        model.decoder.jumps.data = torch.tensor([-1.5, 0.5, 0.3, 2.0, -0.7], dtype=torch.float64)
+def make(monotonic=False, **options):
+    model = latent_models.make(arch=ARCH, jump_monotonic=monotonic, jump_window=2, **options)
+    model.decoder.jumps.data = torch.tensor([-1.5, 0.5, 0.3, 2.0, -0.7], dtype=torch.float64)
     return model
 
 
@@ -118,4 +113,4 @@ def test_refused_objectives():
     with pytest.raises(OptionError, match="--objective marginal: takes alignments as independent"):
         criterion(objective="marginal")(make(), sample())
     with pytest.raises(OptionError, match="--objective first-order: needs alignments that depend"):
-        criterion(objective="first-order")(make(arch="lstm_latent_small"), sample())
+        criterion(objective="first-order")(latent_models.make(), sample())

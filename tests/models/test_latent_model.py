@@ -5,7 +5,7 @@ import re
 
 import pytest
 import torch
-from latent_models import PAD, SOURCES, TARGETS, alignments, criterion, make, sample
+from latent_models import PAD, SOURCES, TARGETS, alignments, criterion, make, needed_by, sample
 from models_for_tests import assert_steps_equal_the_whole, build, data_parallel, dictionary, fake_task, needs_autocast
 
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate
@@ -108,19 +108,9 @@ def test_steps_of_a_search_equal_the_whole(feed):
     assert_steps_equal_the_whole(make(latent_topk=2, latent_topk_feed=feed), sample()["net_input"]["src_tokens"])
 
 
-def suited(name):
-    """The architecture and the options that an objective needs."""
-    chosen = OBJECTIVES[name]
-    sparse = {"prior": {"attention_normalizer": "sparsemax"}, "posterior": {"posterior_normalizer": "sparsemax"}}
-    arch = "lstm_latent_first_order_small" if chosen.chain else "lstm_latent_small"
-    options = {} if chosen.chain else {"latent_posterior": str(chosen.posterior)}
-    return arch, {**options, **sparse.get(chosen.support, {})}
-
-
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_objective_has_gradients_and_logs(name):
-    arch, options = suited(name)
-    model, crit = build(arch, **options).double().train(), criterion(objective=name)
+    model, crit = build(**needed_by(name)).double().train(), criterion(objective=name)
     crit.train()
     loss, size, sums = crit(model, sample())
     loss.backward()
@@ -157,8 +147,7 @@ def test_loss_does_not_depend_on_padding_or_batch(name):
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_source_without_words_leaves_the_others_alone(name):
-    arch, options = suited(name)
-    model, batch = build(arch, **options).double().eval(), sample("right")
+    model, batch = build(**needed_by(name)).double().eval(), sample("right")
     source = batch["net_input"]["src_tokens"].clone()
     source[1] = PAD
     net_input = {**batch["net_input"], "src_tokens": source}
@@ -288,9 +277,8 @@ def test_dropout_of_a_linear_output_layer():
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_linear_output_layer_pair_by_pair(name, monkeypatch):
-    arch, options = suited(name)
     torch.manual_seed(7)
-    model, batch = build(arch, output_layer="linear", **options).double().train(), sample()
+    model, batch = build(output_layer="linear", **needed_by(name)).double().train(), sample()
     found = []
     for separable in (True, False):
         if not separable:
@@ -308,8 +296,7 @@ def test_a_linear_output_layer_pair_by_pair(name, monkeypatch):
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_autocast_trains_finitely(name):
     torch.manual_seed(7)
-    arch, options = suited(name)
-    model = build(arch, **options).train()
+    model = build(**needed_by(name)).train()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss, _, sums = criterion(objective=name).train()(model, sample())
     loss.backward()

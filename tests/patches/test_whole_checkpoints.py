@@ -15,7 +15,9 @@ import torch
 from fairseq import checkpoint_utils
 from in_process import run_tool
 from resuming import command, differences
-from training import error_line
+
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches import resuming
 
 from cli import TINY, run_cli, start_cli
 
@@ -101,19 +103,12 @@ def test_no_room_for_a_checkpoint_or_for_a_copy(run, failing, monkeypatch):
     assert set(contents(folder)) - set(before) == {"checkpoint3.pt", "checkpoint_3_12.pt"}
 
 
-def test_a_file_that_may_not_grow(run):
-    """The limit of the system reaches torch's own writer, whose message is about its format."""
-    folder, words = run
-    before = contents(folder)
-    tool, *options = map(str, words)
-    code = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)); "
-        f"sys.argv = {[tool, *options]!r}; from fairseq_cli.train import cli_main; cli_main()"
-    )
-    (folder.parent / "limited.py").write_text(code)
-    done = run_cli(folder.parent / "limited.py", check=False)
-    error_line(done, ["checkpoint_3_12.pt cannot be written: File too large"])
-    assert contents(folder) == before
+def test_a_full_disk_reaches_torchs_own_writer(tmp_path):
+    """Its message is about its format."""
+    full = pytest.raises(OptionError, match="last.pt cannot be written: No space left on device; the earlier")
+    with full, resuming._whole(str(tmp_path / "last.pt")), open("/dev/full", "wb") as stream:
+        torch.save(torch.zeros(100_000), stream)
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- kills
