@@ -31,8 +31,7 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 from torch import Tensor
 
-from ..added_options import add_options
-from ..attention import Option, follow
+from ..added_options import keep_adding
 from ..attention.part_registry import choices
 from ..errors import OptionError
 from ..modules.latent.latent_alignments import LatentAlignments
@@ -112,18 +111,7 @@ class LatentAlignmentConfig(FairseqDataclass):
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
-_OFFERED: Dict[str, Option] = {}
-
-
-def _offer() -> None:
-    """Adds the options that objectives have of their own to the criterion's."""
-    new = {name: own for name, own in objective_options().items() if name not in _OFFERED}
-    add_options(LatentAlignmentConfig, new, "criterion", CRITERION_DATACLASS_REGISTRY)
-    _OFFERED.update(new)
-
-
-_offer()
-follow(_offer)
+keep_adding(LatentAlignmentConfig, objective_options, "criterion", CRITERION_DATACLASS_REGISTRY)
 
 
 def check_config(cfg: Any) -> None:

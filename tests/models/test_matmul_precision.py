@@ -12,7 +12,6 @@ from models_for_tests import build as build_translator
 from test_han import DOCUMENTS, batch
 from test_han import build as build_classifier
 from torch.utils._python_dispatch import TorchDispatchMode
-from training import SIZES, generate, train
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.rnn import KINDS
@@ -206,17 +205,3 @@ def test_documents_are_classified():
         F.cross_entropy(logits, torch.arange(len(DOCUMENTS)) % 3).backward()
         results.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
     assert_close(results[1], results[0])
-
-
-def test_checkpoints_may_be_trained_in_either_precision(tiny_data, tmp_path):
-    options = ["--arch", "lstm_soft", *SIZES, "--log-format", "json"]
-    first = train(tiny_data, tmp_path, *options, "--matmul-precision", "bfloat16", updates=20)
-    state = torch.load(first.last, weights_only=False)["model"]
-    assert {tensor.dtype for tensor in state.values()} == {torch.float32}
-    perplexities = [first.validations[-1]["valid_ppl"]]
-    for name, updates in (("float32", 40), ("bfloat16", 60)):  # continues from the last checkpoint
-        done = train(tiny_data, tmp_path, *options, "--matmul-precision", name, updates=updates)
-        assert f'"valid_num_updates": "{updates}"' in done.log
-        perplexities.append(done.validations[-1]["valid_ppl"])
-    assert perplexities[-1] < 0.8 * perplexities[0]
-    assert generate(tiny_data, first.last)["H"]
