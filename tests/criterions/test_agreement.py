@@ -331,7 +331,6 @@ def test_pretrained_embeddings_follow_the_language(tmp_path):
         ({"agreement_loss": "mse"}, "--agreement-loss mse: unknown; choose from trace, "),
         ({"agreement_weight": -1.0}, "--agreement-weight -1.0: must be 0 or more"),
         ({"agreement_warmup_updates": -1}, "--agreement-warmup-updates -1: must be 0 or more"),
-        ({"label_smoothing": 1.0}, "--label-smoothing 1.0: must be"),
     ],
 )
 def test_wrong_options_of_the_criterion(options, message):

@@ -228,7 +228,6 @@ def test_pretrained_embeddings_are_taken_and_frozen(tmp_path):
         ({"pooling": "max"}, "--pooling max.*attention, mean"),
         ({"rnn": "elman"}, "--rnn elman.*lstm, gru, none"),
         ({"word_hidden_size": 0}, "--word-hidden-size 0.*at least 1"),
-        ({"dropout": 1.0}, "--dropout 1.0.*less than 1"),
         ({"word_embeddings": "/no/file"}, "--word-embeddings /no/file.*cannot be read"),
     ],
 )

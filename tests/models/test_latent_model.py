@@ -366,7 +366,6 @@ def test_logged_values_of_two_workers_are_those_of_one():
         ({"gumbel_tau": 0.0}, "--gumbel-tau 0.0.*above 0"),
         ({"gumbel_tau_start": -1.0}, "--gumbel-tau-start -1.0.*above 0"),
         ({"kl_weight": -0.5}, "--kl-weight -0.5.*0 or more"),
-        ({"label_smoothing": 1.0}, "--label-smoothing 1.0.*less than 1"),
     ],
 )
 def test_wrong_options_of_the_criterion(options, message):

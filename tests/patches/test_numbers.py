@@ -18,6 +18,7 @@ from fairseq_attn_plugin.patches.numbers import check_numbers, range_of
 from cli import TINY, USER_DIR
 
 ADAPTIVE = "--criterion adaptive_loss --ddp-backend legacy_ddp "
+LATENT = "--arch lstm_latent_small --criterion latent_alignment "
 UPDATES = ("--optimizer", "adam", "--lr", 0.01, "--batch-size", 50, "--max-update", 1, "--disable-validation")
 
 
@@ -32,6 +33,7 @@ def train(tiny_data, folder, *options, fails=True):
     [
         ("--dropout nan", "--dropout nan: must be a finite number"),
         ("--dropout 1.5", "--dropout 1.5: must be at least 0 and less than 1"),
+        (LATENT + "--label-smoothing 1", "--label-smoothing 1.0: must be at least 0 and less than 1"),
         ("--adam-betas 0.9,1.5", "--adam-betas 1.5: must be at least 0 and less than 1"),
         ("--optimizer fused_adam --adam-eps 0", "--adam-eps 0.0: must be above 0"),
         ("--lr=", "--lr '': must be a number"),
