@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.data.language_pair_dataset import collate
-from fairseq.logging import metrics
-from models_for_tests import build, dictionary, fake_task, pad_batch
+from models_for_tests import build, dictionary, fake_task, logged, pad_batch
 
 from fairseq_attn_plugin.criterions.agreement import (
     LOSSES,
@@ -250,18 +249,11 @@ def test_term_reaches_both_directions():
 
 def test_workers_log_what_one_logs():
     model = agreement_model()
-    whole = [run(model, sentences(), True)[2]]
     parts = [run(model, sentences(rows=rows), True)[2] for rows in ([0, 3], [1, 2])]
-    values = []
-    for logs in (whole, parts):
-        with metrics.aggregate(new_root=True) as logged:
-            AgreementCriterion.reduce_metrics(logs)
-        values.append(logged.get_smoothed_values())
-    assert AgreementCriterion.logging_outputs_can_be_summed()
-    assert values[0] == pytest.approx(values[1], rel=2e-3)
-    names = {"loss", "nll_loss", "ppl", "forward_ppl", "reverse_ppl", "agreement", "agreement_loss", "agreement_weight"}
-    assert names <= set(values[0])
-    assert 0 < values[0]["agreement"] < 1
+    one, two = (logged(AgreementCriterion, logs) for logs in ([run(model, sentences(), True)[2]], parts))
+    assert AgreementCriterion.logging_outputs_can_be_summed() and one == pytest.approx(two, rel=2e-3)
+    assert 0 < one["agreement"] < 1 and {"loss", "ppl", "agreement_loss", "agreement_weight"} <= set(one)
+    assert {"nll_loss", "forward_ppl", "forward_nll_loss", "reverse_ppl", "reverse_nll_loss"} <= set(one)
 
 
 # ---- directions

@@ -7,10 +7,9 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import LanguagePairDataset
 from fairseq.data.language_pair_dataset import collate
-from fairseq.logging import metrics
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from in_process import run_tool
-from models_for_tests import build, dictionary, pad_batch
+from models_for_tests import build, dictionary, logged, pad_batch
 from omegaconf import OmegaConf
 from training import SIZES, TRAINING
 
@@ -240,7 +239,7 @@ def test_batches_without_links():
     assert loss.item() == pytest.approx(sums["nll_loss"], rel=1e-6)
     loss.backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-    values = logged([sums])
+    values = logged(guide, [sums])
     assert "loss" in values and not {"alignment_loss", "alignment_accuracy"} & set(values)
 
     wrong = sentence(0)
@@ -288,20 +287,14 @@ def test_annealing(options, updates, expected, monkeypatch):
 # --- the logs
 
 
-def logged(logs):
-    with metrics.aggregate(new_root=True) as result:
-        GuidedAlignmentCriterion.reduce_metrics(logs)
-    return result.get_smoothed_values()
-
-
 @pytest.mark.parametrize("train", [True, False])
 def test_two_workers_log_what_one_does(train):
     model, task = model_and_task()
     guide = criterion(task, report_accuracy=True, label_smoothing=0.1)
     one = run(model, guide, batch_of(range(4)), train)[2]
     two = [run(model, guide, batch_of(numbers), train)[2] for numbers in ([0, 2, 3], [1])]
-    values = logged([one])
-    assert logged(two) == pytest.approx(values, rel=1e-3)
+    values = logged(guide, [one])
+    assert logged(guide, two) == pytest.approx(values, rel=1e-3)
     assert values["alignment_loss"] == pytest.approx(one["alignment_loss"] / 5, abs=1e-4)
     assert values["alignment_accuracy"] == pytest.approx(20 * one["aligned_correct"], abs=1e-2)
     assert values["nll_loss"] == pytest.approx(one["nll_loss"] / one["ntokens"] / math.log(2), abs=1e-3)

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from in_process import run_tool
 from models_for_tests import build, fake_task, pad_batch
+from training import train
 
 from fairseq_attn_plugin.attention import Penalty, attention_statistics
 from fairseq_attn_plugin.attention.density_matrix import pair_statistics
@@ -18,7 +18,7 @@ from fairseq_attn_plugin.testing import Subject
 from fairseq_attn_plugin.testing.subject import LENGTHS, batch_of, draw_queries, stepwise
 
 import oracles
-from cli import TINY, USER_DIR
+from cli import TINY
 
 ENTROPY, INFORMATION = (f"attention_{name}_statistic" for name in ("entropy", "information"))
 
@@ -204,16 +204,13 @@ def test_penalties_of_both_directions_add_up():
     ["lstm_structured", "lstm_latent_small --criterion latent_alignment --objective marginal --structured-scale 1"],
 )
 def test_criterions_of_any_family_log_the_penalties(arch, tiny_data, tmp_path):
-    output = run_tool(
-        *("fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, "--cpu", "--num-workers", 0),
-        *(*TINY["lstm_soft"][2:], "--optimizer", "adam", "--lr", 0.01, "--batch-size", 20, "--max-update", 3),
-        *("--no-save", "--no-epoch-checkpoints", "--log-format", "json", "--log-interval", 1, "--arch", *arch.split()),
-        *("--attention", "structured", "--attention-bias", "fertility"),
-    )
-    assert f'"valid_{ENTROPY}": "' in output.stdout and f'"{ENTROPY}": "' not in output.stdout
+    options = [*TINY["lstm_soft"][2:], "--log-format", "json", "--log-interval", 1, "--arch", *arch.split()]
+    options += ["--attention", "structured", "--attention-bias", "fertility"]
+    log = train(tiny_data, tmp_path, *options, updates=3).log
+    assert f'"valid_{ENTROPY}": "' in log and f'"{ENTROPY}": "' not in log
     for name in ("fertility_penalty", "transition_penalty"):
         for prefix in ("", "valid_"):
-            assert re.search(rf'"{prefix}{name}": "[\d.]+"', output.stdout), prefix + name
+            assert re.search(rf'"{prefix}{name}": "[\d.]+"', log), prefix + name
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 import torch
 from fairseq import models
 from fairseq.data import Dictionary
+from fairseq.logging import metrics
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
@@ -82,6 +83,13 @@ def pad_batch(lengths, side="left", width=None, symbols=20, seed=0, pad=1, eos=2
             start = width - length if side == "left" else 0
             tokens[row, start : start + length] = words
     return tokens
+
+
+def logged(criterion, logs):
+    """The metrics that fairseq shows of the logs of some workers."""
+    with metrics.aggregate(new_root=True) as result:
+        criterion.reduce_metrics(logs)
+    return result.get_smoothed_values()
 
 
 _GROUPS = []
