@@ -6,13 +6,13 @@ registry, hydra's ConfigStore and every importer of the class then see them.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator
+from typing import Any, Callable, Dict, Iterator
 
 from hydra.core.config_store import ConfigStore
 
-from .attention import Option
+from .attention import Option, follow
 
-__all__ = ["add_options"]
+__all__ = ["add_options", "keep_adding"]
 
 
 def add_options(config: Any, options: Dict[str, Option], group: str, registry: Dict[str, Any]) -> None:
@@ -44,6 +44,19 @@ def add_options(config: Any, options: Dict[str, Option], group: str, registry: D
             node = registered()
             node._name = name  # type: ignore[attr-defined]
             ConfigStore.instance().store(name=name, group=group, node=node, provider="fairseq")
+
+
+def keep_adding(config: Any, options: Callable[[], Dict[str, Option]], group: str, registry: Dict[str, Any]) -> None:
+    """As :func:`add_options`, now and whenever something registers; ``options`` gives all that there are then."""
+    added: Dict[str, Option] = {}
+
+    def add() -> None:
+        new = {name: own for name, own in options().items() if name not in added}
+        add_options(config, new, group, registry)
+        added.update(new)
+
+    add()
+    follow(add)
 
 
 def _family(config: Any) -> Iterator[Any]:

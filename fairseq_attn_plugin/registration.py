@@ -19,7 +19,7 @@ __all__ = ["register_with_fairseq"]
 PACKAGE = "fairseq_attn_plugin"
 # fairseq imports models/*.py and tasks/*.py of a --user-dir itself, but not the rest, and none of them without a
 # --user-dir; Python imports a module once, so that nothing is registered twice
-REGISTERED = ("attention", "models", "tasks", "criterions", "optimizers", "lr_schedulers")
+REGISTERED = ("attention", "models", "tasks", "criterions", "optimizers")
 OTHERS = ("added_options", "export", "modules", "patches", "testing")
 NEED_FAIRSEQ = tuple(f"{PACKAGE}.{part}" for part in (*REGISTERED, *OTHERS))
 # modules of decoding that need neither: options, and the translator of exported models

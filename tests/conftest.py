@@ -154,29 +154,21 @@ def pytest_collection_finish() -> None:
 
 
 def _reached(value: Any, known: Dict[Any, FrozenSet[str]]) -> FrozenSet[str]:
-    """The markers of what a function calls, followed through the functions and classes of the tests."""
+    """The markers of what a function or class of the tests calls, followed through the others."""
     value = inspect.unwrap(value) if callable(value) else value
-    if isinstance(value, types.ModuleType):
-        marker = _MARKED_MODULES.get(value.__name__)
-        return frozenset([marker] if marker and value.__name__ != "cli" else [])
-    module = getattr(value, "__module__", None)
-    if not isinstance(value, (types.FunctionType, type)) or not isinstance(module, str):
+    module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    if isinstance(value, types.ModuleType) or module in _MARKED_MODULES:
+        marked = module in _MARKED_MODULES and module != "cli" or isinstance(value, (types.FunctionType, type))
+        return frozenset([_MARKED_MODULES[module]] if marked and value.__name__ not in _HARMLESS else [])
+    if not isinstance(value, (types.FunctionType, type)) or not _is_of_tests(value):
         return frozenset()
-    if module in _MARKED_MODULES:
-        return frozenset([_MARKED_MODULES[module]]) if value.__name__ not in _HARMLESS else frozenset()
-    if value in known:
-        return known[value]
-    known[value] = frozenset()  # a circle adds nothing
-    if isinstance(value, type):
-        parts = [one for one in vars(value).values() if isinstance(one, types.FunctionType)]
-        found = [_reached(one, known) for one in parts] if _is_of_tests(value) else []
-    elif _is_of_tests(value):
-        found = [
-            _reached(value.__globals__[name], known) for name in _names(value.__code__) if name in value.__globals__
-        ]
-    else:
-        found = []
-    known[value] = frozenset().union(*found)
+    if value not in known:
+        known[value] = frozenset()  # a circle adds nothing
+        if isinstance(value, type):
+            parts = [one for one in vars(value).values() if isinstance(one, types.FunctionType)]
+        else:
+            parts = [value.__globals__.get(name) for name in _names(value.__code__)]
+        known[value] = frozenset().union(*(_reached(one, known) for one in parts))
     return known[value]
 
 

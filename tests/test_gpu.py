@@ -4,7 +4,7 @@ import copy
 import re
 from contextlib import nullcontext
 
-import attention_cases as contract
+import attention_cases
 import latent_models as latent_model
 import models_for_tests as models
 import pytest
@@ -15,19 +15,18 @@ import test_search as search
 import torch
 from attention_cases import mechanisms
 from models_for_tests import build, pad_batch
-from test_deferred import recurrence
 from test_latent_cli import LATENT
 from test_objectives import EXACT
 from training import SIZES, TRAINING
 
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
 from fairseq_attn_plugin.decoding.replay import waits
-from fairseq_attn_plugin.ops import chain_crf, deferred
+from fairseq_attn_plugin.ops import chain_crf
 from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
 from fairseq_attn_plugin.ops.likelihoods.mixture_log_probs import mixture_log_probs
-from fairseq_attn_plugin.ops.lstm import lstm_cell
 from fairseq_attn_plugin.ops.pairs import all_pairs, pair_pooling
 from fairseq_attn_plugin.patches.cuda_graphs import GraphedSteps
+from fairseq_attn_plugin.testing.subject import batch_of, draw_queries, precompute, step, stepwise
 
 from cli import USER_DIR, run_cli
 
@@ -130,40 +129,11 @@ def test_model(attention, feeding, dtype):
 
 
 @models.systems
-@both_types
-def test_incremental_decoding_equals_the_whole_target(attention, feeding, dtype):
-    model = models.make(attention, feeding, dtype).to(DEVICE)
-    source, target = pad_batch(models.LENGTHS).to(DEVICE), models.targets().to(DEVICE)
-    with torch.no_grad():
-        logits, extra = model(source, source.ne(1).sum(1), target)
-        encoder_out, state = model.encoder(source), {}
-        steps = [model.decoder(target[:, : t + 1], encoder_out, state) for t in range(target.size(1))]
-    ours = {"logits": torch.cat([step for step, _ in steps], 1)}
-    ours["weights"] = torch.cat([own["attn"][0] for _, own in steps], 1)
-    agree(ours, {"logits": logits.cpu(), "weights": extra["attn"][0].cpu()})
-
-
-@models.systems
-def test_beam_search_reorders_on_the_gpu(attention, feeding):
-    """Hypotheses that change places, then a sentence that is finished."""
-    beam = 3
-    rows = torch.arange(len(models.LENGTHS)).repeat_interleave(beam)
-    orders = (torch.tensor([1, 0, 0, 5, 4, 3, 6, 6, 6, 11, 9, 10]), torch.tensor([8, 7, 6, 2, 1, 0]))
-    results = []
-    for device in (DEVICE, CPU):
-        model = models.make(attention, feeding).to(device)
-        source, prefixes = pad_batch(models.LENGTHS).to(device), pad_batch([3] * len(rows), symbols=15, seed=3)
-        prefixes, state, logits = prefixes.to(device), {}, []
-        with torch.no_grad():
-            encoder_out = model.encoder.reorder_encoder_out(model.encoder(source), rows.to(device))
-            logits.append(model.decoder(prefixes[:, :1], encoder_out, state)[0])
-            for t, order in enumerate(order.to(device) for order in orders):
-                model.decoder.reorder_incremental_state(state, order)
-                encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
-                prefixes = prefixes[order]
-                logits.append(model.decoder(prefixes[:, : t + 2], encoder_out, state)[0])
-        results.append({str(t): step for t, step in enumerate(logits)})
-    agree(*results)
+def test_steps_of_a_search_equal_the_whole(attention, feeding):
+    """Hypotheses that change places, then sentences that are finished."""
+    models.assert_steps_equal_the_whole(
+        models.make(attention, feeding).to(DEVICE), pad_batch(models.LENGTHS).to(DEVICE)
+    )
 
 
 # ---- training steps as CUDA graphs
@@ -271,27 +241,16 @@ def test_latent_prediction(options):
 # ---- attention
 
 
-def attend(module, query, encodings, pad_mask, at_once=True):
-    """The contract's ``attend`` and ``stepwise``, with positions where the queries are."""
-    memory = contract.precompute(module, encodings, pad_mask)
-    state = module.initial_state(memory)
-    where = torch.arange(query.size(1), device=query.device).expand(query.shape[:2])
-    size = query.size(1) if at_once and not module.recurrent else 1
-    contexts, weights = [], []
-    for part, part_where in zip(query.split(size, 1), where.split(size, 1)):
-        out = contract.step_at(module, part, memory, state, part_where)
-        state = out.state
-        contexts.append(out.context)
-        weights.append(out.weights)
-    return torch.cat(contexts, 1), torch.cat(weights, 1)
-
-
 def attention_results(module, device, dtype, side, at_once):
     """Context, weights and all gradients of a padded batch, wide enough for what is done for long sources only."""
     module = copy.deepcopy(module).to(device)
-    encodings, pad_mask, _ = contract.batch_of(side, width=12, dtype=dtype)
-    encodings, query = (x.to(device).requires_grad_() for x in (encodings, contract.draw_queries(dtype=dtype)))
-    context, weights = attend(module, query, encodings, pad_mask.to(device), at_once)
+    encodings, pad_mask, _ = batch_of(side, width=12, dtype=dtype)
+    encodings, query = (x.to(device).requires_grad_() for x in (encodings, draw_queries(dtype=dtype)))
+    memory = precompute(module, encodings, pad_mask.to(device))
+    if at_once and not module.recurrent:
+        context, weights = step(module, query, memory, module.initial_state(memory))[:2]
+    else:
+        context, weights = stepwise(module, query, memory)
     factor = torch.linspace(-1, 1, context.numel(), dtype=dtype).view_as(context).to(device)
     (context * factor).sum().backward()
     seen = {"context": context.detach(), "weights": weights.detach(), "d encodings": encodings.grad}
@@ -304,7 +263,7 @@ def attention_results(module, device, dtype, side, at_once):
 @both_types
 @pytest.mark.parametrize("at_once", [True, False], ids=["at-once", "stepwise"])
 def test_attention(name, options, dtype, at_once):
-    module = contract.make(name, options, dtype)
+    module = attention_cases.make(name, options, dtype)
     for side in ("left", "right"):
         ours, expected = (attention_results(module, device, dtype, side, at_once) for device in (DEVICE, CPU))
         agree(ours, expected)
@@ -344,22 +303,6 @@ def test_every_objective_in_low_precision(name, way, half):
     assert finite([*map(torch.as_tensor, sums.values()), *gradients_by_name(model).values()])
 
 
-@mechanisms
-@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
-def test_attention_in_half_precision(name, options, half):
-    module = contract.make(name, options, torch.float32)
-    encodings, pad_mask, _ = contract.batch_of(dtype=torch.float32)
-    expected, _ = attend(module, contract.draw_queries(dtype=torch.float32), encodings, pad_mask)
-    module = module.to(DEVICE, half)
-    encodings = encodings.to(DEVICE, half).requires_grad_()
-    context, weights = attend(module, contract.draw_queries(dtype=half).to(DEVICE), encodings, pad_mask.to(DEVICE))
-    context.float().pow(2).sum().backward()
-    assert context.dtype == weights.dtype == half
-    assert finite([context, weights, encodings.grad, *gradients_by_name(module).values()])
-    # As the contract has it for the processor.
-    torch.testing.assert_close(context.float().cpu(), expected, rtol=0.1, atol=0.15)
-
-
 @pytest.mark.parametrize("arch", ["han", "han_flat", "han_mean"])
 def test_document_classifiers_in_half_precision(arch):
     model = han.build(arch, dtype=torch.float16).to(DEVICE).train()
@@ -368,23 +311,6 @@ def test_document_classifiers_in_half_precision(arch):
     torch.nn.functional.cross_entropy(logits.float(), labels).backward()
     assert torch.isfinite(logits).all()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
-
-
-@pytest.mark.parametrize("kind", likelihoods.KINDS)
-@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
-def test_likelihoods_under_autocast(kind, half):
-    batch = move(likelihoods.alignments(kind, dtype=torch.float32), DEVICE)
-    weights = likelihoods.log_weights(likelihoods.alignments(kind, dtype=torch.float32)).to(DEVICE).requires_grad_()
-    with torch.autocast(DEVICE.type, dtype=half):
-        result = likelihoods.mixture_nll(batch, weights)
-        with torch.no_grad():
-            log_probs = mixture_log_probs(batch, weights)
-    exact = likelihoods.mixture_nll(batch, weights)
-    torch.testing.assert_close(result.total, exact.total, rtol=2e-2, atol=1e-2)
-    for one, other in zip(*(likelihoods.gradients(out.total, batch, weights) for out in (result, exact))):
-        assert one.dtype == torch.float32
-        torch.testing.assert_close(one, other, rtol=0.1, atol=5e-2)
-    assert log_probs.dtype == torch.float32 and finite([log_probs])
 
 
 # ---- the command-line tools
@@ -570,18 +496,3 @@ def test_chains(scan, dtype, monkeypatch):
 
         ours, expected = (differentiated(odds, leaves, device) for device in (DEVICE, CPU))
         agree(ours, expected)
-
-
-@both_types
-@pytest.mark.parametrize(
-    ("function", "shapes"),
-    [
-        (lstm_cell, [(3, 20), (3, 5)]),
-        (lambda *x: recurrence(*x, deferred.share), [(2, 5, 3), (3, 3), (2, 4, 3)]),
-    ],
-    ids=["lstm_cell", "deferred"],
-)
-def test_functions(function, shapes, dtype):
-    leaves = [2 * normal(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes)]
-    ours, expected = (differentiated(function, leaves, device) for device in (DEVICE, CPU))
-    agree(ours, expected)

@@ -18,7 +18,7 @@ LAYERS = (
     ("checkpoints", "model_folder", "added_options"),
     ("modules",),
     ("models",),
-    ("tasks", "criterions", "optimizers", "lr_schedulers"),
+    ("tasks", "criterions", "optimizers"),
     ("decoding",),
     ("export", "patches"),
     ("analysis", "testing"),

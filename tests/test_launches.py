@@ -183,6 +183,14 @@ def test_a_gpu_computes_the_same_objectives(name, request):
         torch.testing.assert_close(ours[key], value, rtol=1e-7, atol=1e-9)
 
 
+PAGE = (REPO / "docs/gpu.md").read_text(encoding="utf-8")
+TEXT, CHANGES = (" ".join(page.split()) for page in (PAGE, (REPO / "CHANGELOG.md").read_text(encoding="utf-8")))
+
+
+def measured(name):
+    return json.loads((REPO / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
+
+
 def _ratio(one, stock):
     speed = one["words_per_second"]
     return f"{speed:,} ({speed / stock['words_per_second']:.2f})"
@@ -190,11 +198,8 @@ def _ratio(one, stock):
 
 def test_the_page_has_what_was_measured():
     """docs/gpu.md and CHANGELOG.md say what benchmarks/h200.json has."""
-    page = (REPO / "docs/gpu.md").read_text(encoding="utf-8")
-    report = json.loads((REPO / "benchmarks/h200.json").read_text(encoding="utf-8"))
-    text = " ".join(page.split())
-    changes = " ".join((REPO / "CHANGELOG.md").read_text(encoding="utf-8").split())
-    assert f"{report['environment']['device']} (driver {report['environment']['driver']}" in text
+    report = measured("h200")
+    assert f"{report['environment']['device']} (driver {report['environment']['driver']}" in TEXT
     found, base = report["training"]["25"], report["beam 10"]["25"]
     options, stock = "cuda_graphs=true,optimizer=fused_adam", found["lstm"]["words_per_second"]
     ratios = {}
@@ -203,70 +208,64 @@ def test_the_page_has_what_was_measured():
             graphs = found.get(name + ("," if ":" in name else ":") + options)
             cells = [_ratio(found[name], found["lstm"]), "", _ratio(searched, base["lstm"])]
             cells[1] = "" if graphs is None else _ratio(graphs, found["lstm"])
-            assert " ".join(f"| `{name}` | {' | '.join(cells)} |".split()) in page
+            assert " ".join(f"| `{name}` | {' | '.join(cells)} |".split()) in PAGE
             ratios[name] = graphs and graphs["words_per_second"] / stock
-    assert f"updates of `lstm_soft` are {ratios['lstm_soft']:.2f} times as fast" in changes
-    assert f"those of `lstm_adm` {ratios['lstm_adm']:.2f} times." in changes
+    assert f"updates of `lstm_soft` are {ratios['lstm_soft']:.2f} times as fast" in CHANGES
+    assert f"those of `lstm_adm` {ratios['lstm_adm']:.2f} times." in CHANGES
     slower = ratios["lstm_soft"] / ratios["lstm_adm"]
-    assert f"takes {slower:.2f} times as long" in changes and f"{100 * slower - 100:.0f} per cent of an update" in text
+    assert f"takes {slower:.2f} times as long" in CHANGES and f"{100 * slower - 100:.0f} per cent of an update" in TEXT
     speeds = [one["words_per_second"] / base["lstm"]["words_per_second"] for one in list(base.values())[2:]]
-    assert f"with beam 10 is {min(speeds):.1f} to {max(speeds):.1f} times as fast" in changes
+    assert f"with beam 10 is {min(speeds):.1f} to {max(speeds):.1f} times as fast" in CHANGES
     short, searched = report["training"]["10"], report["beam 10"]["10"]
     for part, name in ((short, f"lstm_adm:{options}"), (searched, "lstm_adm")):
         assert round(part[name]["words_per_second"] / part["lstm"]["words_per_second"], 1) == 2.2
     busy = {name: round(100 * one["busy"]) for name, one in report["work"]["systems"].items()}
     graphed = [share for name, share in busy.items() if "cuda_graphs" in name]
-    assert f"works {min(graphed)} to {max(graphed)} per cent" in text and f"works {busy['lstm']} per cent" in text
+    assert f"works {min(graphed)} to {max(graphed)} per cent" in TEXT and f"works {busy['lstm']} per cent" in TEXT
     speed = {name: mean(one["sentences_per_second"]) for name, one in report["translation"].items() if name != "what"}
-    assert f"translates {speed['lstm_adm.float32.1']:.0f} a second" in text
-    assert f"and {speed['lstm.float32.1']:.0f} with stock's" in text
+    assert f"translates {speed['lstm_adm.float32.1']:.0f} a second" in TEXT
+    assert f"and {speed['lstm.float32.1']:.0f} with stock's" in TEXT
 
 
 def test_the_page_has_the_perplexities():
-    page = (REPO / "docs/gpu.md").read_text(encoding="utf-8")
-    found = json.loads((REPO / "benchmarks/h200.json").read_text(encoding="utf-8"))["epochs"]["valid_ppl"]
+    found = measured("h200")["epochs"]["valid_ppl"]
     for arch in ("lstm_soft", "lstm_adm"):
         last = {p: mean(found[f"{arch}.{p}.{seed}"][-1] for seed in (1, 2)) for p in ("float32", "fp16", "bf16")}
-        assert all(abs(value - last["float32"]) <= 0.15 for value in last.values()) and "at\nmost 0.15" in page
+        assert all(abs(value - last["float32"]) <= 0.15 for value in last.values()) and "at\nmost 0.15" in PAGE
         for precision in last:
             seeds = [", ".join(f"{value:.2f}" for value in found[f"{arch}.{precision}.{seed}"]) for seed in (1, 2)]
             name = precision if precision == "float32" else f"`--{precision}`"
-            assert f"| `{arch}` | {name} | {' | '.join(seeds)} |" in page
+            assert f"| `{arch}` | {name} | {' | '.join(seeds)} |" in PAGE
 
 
 def test_the_page_has_the_passes_that_were_measured():
-    page = (REPO / "docs/gpu.md").read_text(encoding="utf-8")
-    report = json.loads((REPO / "benchmarks/h100.json").read_text(encoding="utf-8"))
-    step, text = report["decoder_step"], " ".join(page.split())
-    assert f"step of {step['hypotheses']:,} hypotheses took {step['ms']:.1f} ms without a graph and" in text
-    assert f"{step['ms_with_graph']:.1f} ms with one" in text
-    assert "making the graph took {:.0f} to {:.0f} ms".format(*step["capture_ms"]) in text
-    assert (
-        "took {lstm_adm:.0f} seconds at the first capture, and {lstm_adm_aqt:.0f} seconds".format(
-            **report["compile_seconds"]
-        )
-        in text
-    )
+    report = measured("h100")
+    step = report["decoder_step"]
+    assert f"step of {step['hypotheses']:,} hypotheses took {step['ms']:.1f} ms without a graph and" in TEXT
+    assert f"{step['ms_with_graph']:.1f} ms with one" in TEXT
+    assert "making the graph took {:.0f} to {:.0f} ms".format(*step["capture_ms"]) in TEXT
+    seconds = report["compile_seconds"]
+    said = f"took {seconds['lstm_adm']:.0f} seconds at the first capture, and {seconds['lstm_adm_aqt']:.0f} seconds"
+    assert said in TEXT
     stock = {(one["run"], one["precision"]): one["ms"] for one in report["runs"] if one["system"] == "lstm"}
     for one in report["runs"]:
         if one["system"] != "lstm":
             base, plain, graphs = stock[one["run"], one["precision"]], one["ms"], one["ms_with_graphs"]
             times = " | ".join(f"{value:.1f}" for value in (base, plain, graphs))
             said = f"| `{one['system']}` | {one['precision']} | {times} | {base / plain:.2f} | {base / graphs:.1f} |"
-            assert said in page
+            assert said in PAGE
 
 
 def test_the_page_has_what_was_counted():
     """docs/gpu.md, CHANGELOG.md and the bounds of this file say what benchmarks/launches.json has."""
-    page = (REPO / "docs/gpu.md").read_text(encoding="utf-8")
-    report = json.loads((REPO / "benchmarks/launches.json").read_text(encoding="utf-8"))
-    assert report["command"] in page
+    report = measured("launches")
+    assert report["command"] in PAGE
     rows = [
         f"| `{name}` | {found['encoder']} | {found['decoder']:,} | {found['step']:,} | {found['search']} | "
         f"{sum(found['waits'].values())} |"
         for name, found in report["sections"]["launches"]["systems"].items()
     ]
-    assert "\n".join(rows) in page
+    assert "\n".join(rows) in PAGE
     for name, bounds in BOUNDS.items():
         found = report["sections"]["launches"]["systems"][name]
         assert (found["decoder"], found["step"]) == bounds

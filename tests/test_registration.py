@@ -21,7 +21,9 @@ from fairseq.models import MODEL_REGISTRY
 from fairseq_attn_plugin import attention, patches
 module = sys.modules["{0}"]
 assert "lstm_adm" in MODEL_REGISTRY and "mqt" in attention.names()
-assert all(patch.is_installed() for patch in patches.PATCHES if patch.needed())
+for patch in patches.PATCHES:
+    for target in patch.wraps if patch.needed() else ():
+        assert patch.name in patches.wrapping.wrapped_by(*patches.wrapping.resolve(target)), target
 assert module.__spec__.name == "{0}" and type(module.__spec__.loader).__module__ != registration.__name__
 for name, below in list(sys.modules.items()):  # executed once: a second time, the modules below would not be set
     parent, _, child = name.rpartition(".")

@@ -19,7 +19,7 @@ GROUPS: Dict[str, List[str]] = {
     "attention": ["attention"],
     "ops": ["ops"],
     "models": ["models", "modules", "tasks", "decoding"],
-    "criterions": ["criterions", "optimizers", "lr_schedulers"],
+    "criterions": ["criterions", "optimizers"],
     "analysis": ["analysis.records", "analysis.inference.translator"],
     "other": ["errors", "options", "export", "testing", "toy_corpus", "text"],
 }

@@ -95,13 +95,8 @@ def attentions(
             weights = weights / weights.sum(-1, keepdim=True).clamp(min=floor)
         return weights.masked_fill(~words.unsqueeze(-1), 0.0)
 
-    return Attentions(
-        rows(forward, target_words),
-        rows(reverse, source_words).transpose(1, 2),
-        target_words,
-        source_words,
-        floor,
-    )
+    back = rows(reverse, source_words).transpose(1, 2)
+    return Attentions(rows(forward, target_words), back, target_words, source_words, floor)
 
 
 def trace(both: Attentions) -> Tensor:
@@ -154,7 +149,6 @@ def _check(cfg: Any) -> None:
         raise OptionError(f"--agreement-loss {cfg.agreement_loss}: unknown; choose from {', '.join(LOSSES)}")
     need(cfg.agreement_weight >= 0, cfg, "agreement_weight", "0 or more")
     need(cfg.agreement_warmup_updates >= 0, cfg, "agreement_warmup_updates", "0 or more")
-    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
 
 
 @register_criterion("agreement", dataclass=AgreementConfig)
@@ -187,13 +181,9 @@ class AgreementCriterion(FairseqCriterion):
         )
         weight = self.agreement_weight(self.updates.number) if self.training else 0.0
         with torch.set_grad_enabled(torch.is_grad_enabled() and weight != 0):
-            both = attentions(
-                out.forward_weights,
-                out.reverse_weights,
-                target.ne(self.padding_idx),
-                source.ne(self.padding_idx),
-                both_models.decoder.attention.normalized,  # type: ignore[union-attr]
-            )
+            masks = target.ne(self.padding_idx), source.ne(self.padding_idx)
+            normalized = both_models.decoder.attention.normalized  # type: ignore[union-attr]
+            both = attentions(out.forward_weights, out.reverse_weights, *masks, normalized)
             disagreement = LOSSES[self.cfg.agreement_loss](both).sum()
         pairs, reverse_words = target.size(0), int(both.source_words.sum())
         words = sample["ntokens"] + reverse_words

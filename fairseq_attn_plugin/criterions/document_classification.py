@@ -52,17 +52,16 @@ class DocumentClassificationCriterion(SentencePredictionCriterion):
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
         seen: List[Tensor] = []
+        # a hook reads the logits, so that the stock criterion computes the loss unchanged
+        handle = model.register_forward_hook(lambda module, inputs, output: seen.append(output[0]))
+        try:
+            loss, sample_size, logged = super().forward(model, sample, reduce)
+        finally:
+            handle.remove()
         if not model.training and not self.regression_target:
-            # a hook reads the logits, so that the stock criterion computes the loss unchanged
-            handle = model.register_forward_hook(lambda module, inputs, output: seen.append(output[0]))
-            try:
-                loss, sample_size, logged = super().forward(model, sample, reduce)
-            finally:
-                handle.remove()
             for name, values in zip(COUNTS, _counts(seen[0], sample["target"].view(-1))):
                 logged.update({f"class_{name}_{number}": value for number, value in enumerate(values)})
-            return loss, sample_size, logged
-        return super().forward(model, sample, reduce)
+        return loss, sample_size, logged
 
     @staticmethod
     def reduce_metrics(logging_outputs: List[Dict[str, Any]]) -> None:

@@ -225,19 +225,14 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         if not hasattr(dataset, "align_dataset"):
             return
         languages = f"{getattr(config, 'source_lang', None)}-{getattr(config, 'target_lang', None)}"
-        prepare = (
-            "prepare the data with fairseq-preprocess --align-suffix SUFFIX, with the --source-lang and --target-lang "
-            "of the training"
-        )
+        found = f"--load-alignments: {getattr(config, 'data', None)} has"
+        prepare = "prepare the data with fairseq-preprocess --align-suffix SUFFIX and the languages of the training"
         if dataset.align_dataset is None:
-            raise OptionError(
-                f"--load-alignments: {getattr(config, 'data', None)} has no alignments for the split {split} "
-                f"({split}.align.{languages}.idx); {prepare}"
-            )
+            raise OptionError(f"{found} no alignments for the split {split} ({split}.align.{languages}.idx); {prepare}")
         if len(dataset.align_dataset) != len(dataset):
             raise OptionError(
-                f"--load-alignments: {getattr(config, 'data', None)} has {len(dataset.align_dataset)} alignments for "
-                f"the {len(dataset)} sentences of the split {split}; {prepare}, one line for each sentence"
+                f"{found} {len(dataset.align_dataset)} alignments for the {len(dataset)} sentences of the split "
+                f"{split}; {prepare}, one line for each sentence"
             )
 
     @classmethod
@@ -262,7 +257,6 @@ def _check(cfg: Any, task: Any) -> None:
     need(cfg.alignment_weight >= 0, cfg, "alignment_weight", "0 or more")
     need(cfg.alignment_anneal_updates >= 0, cfg, "alignment_anneal_updates", "0 or more")
     need(cfg.alignment_weight_end is None or cfg.alignment_weight_end >= 0, cfg, "alignment_weight_end", "0 or more")
-    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
     if cfg.alignment_weight_end is not None and not cfg.alignment_anneal_updates:
         raise OptionError(
             f"--alignment-weight-end {cfg.alignment_weight_end}: needs --alignment-anneal-updates, the number of "

@@ -31,8 +31,7 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 from torch import Tensor
 
-from ..added_options import add_options
-from ..attention import Option, follow
+from ..added_options import keep_adding
 from ..attention.part_registry import choices
 from ..errors import OptionError
 from ..modules.latent.latent_alignments import LatentAlignments
@@ -112,18 +111,7 @@ class LatentAlignmentConfig(FairseqDataclass):
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
-_OFFERED: Dict[str, Option] = {}
-
-
-def _offer() -> None:
-    """Adds the options that objectives have of their own to the criterion's."""
-    new = {name: own for name, own in objective_options().items() if name not in _OFFERED}
-    add_options(LatentAlignmentConfig, new, "criterion", CRITERION_DATACLASS_REGISTRY)
-    _OFFERED.update(new)
-
-
-_offer()
-follow(_offer)
+keep_adding(LatentAlignmentConfig, objective_options, "criterion", CRITERION_DATACLASS_REGISTRY)
 
 
 def check_config(cfg: Any) -> None:
@@ -151,7 +139,6 @@ def check_config(cfg: Any) -> None:
     need(cfg.kl_weight >= 0, cfg, "kl_weight", "0 or more")
     need(cfg.kl_warmup_updates >= 0, cfg, "kl_warmup_updates", "0 or more")
     need(cfg.soft_updates >= 0, cfg, "soft_updates", "0 or more")
-    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
 
 
 def check_read(cfg: Mapping[str, Any]) -> None:

@@ -9,64 +9,36 @@ from typing import Any, Callable, Dict, Type
 
 from fairseq.models import MODEL_REGISTRY, register_model
 
-__all__ = ["PAPER_MODEL", "PAPER_SIZES", "SMALL_SIZES", "STRUCTURED_SIZES", "register_architecture"]
+__all__ = ["PAPER_MODEL", "PAPER_SIZES", "SMALL_SIZES", "STRUCTURED_SIZES", "register_architecture", "sizes"]
 
 _CLASSES: Dict[str, type] = {}
 
+
+def sizes(units: int, dropout: float, **others: Any) -> Dict[str, Any]:
+    """The options of two layers of encoder and decoder, and so many units everywhere."""
+    parts = ("embed_dim", "hidden_size")
+    widths = [*(f"{side}_{part}" for side in ("encoder", "decoder") for part in parts), "decoder_out_embed_dim"]
+    layers = {"encoder_layers": 2, "decoder_layers": 2}
+    return {"dropout": dropout, **dict.fromkeys(widths, units), **layers, **others}
+
+
 # Charalampous and Chatzis, "Quantum Statistics-Inspired Neural Attention", section 4.3: 2-layer BiLSTM encoder, 2-layer
 # LSTM decoder, 256 units everywhere, dropout 0.2.
-PAPER_SIZES: Dict[str, Any] = {
-    "dropout": 0.2,
-    "encoder_embed_dim": 256,
-    "encoder_hidden_size": 256,
-    "encoder_layers": 2,
-    "encoder_bidirectional": True,
-    "decoder_embed_dim": 256,
-    "decoder_hidden_size": 256,
-    "decoder_layers": 2,
-    "decoder_out_embed_dim": 256,
-}
+PAPER_SIZES = sizes(256, 0.2, encoder_bidirectional=True)
 
 # The models of that paper. Words are predicted from softmax(W [s; c] + b) (eq. 1), and the decoder starts from the
 # encoder's last states. What the paper does not name, it takes from the TensorFlow seq2seq tutorial (Luong, Brevdo and
 # Zhao 2017; section 4): the forget gates' bias starts at 1, and the score `general` has a trained gain.
-PAPER_MODEL: Dict[str, Any] = {
-    "output_layer": "linear",
-    "forget_bias": 1.0,
-    "attention_score_gain": True,
-    **PAPER_SIZES,
-}
+PAPER_MODEL = {"output_layer": "linear", "forget_bias": 1.0, "attention_score_gain": True, **PAPER_SIZES}
 
 # Kim et al. 2017, "Structured Attention Networks", section 4.2 and appendix: unidirectional LSTMs of 500 units, without
 # input feeding.
-STRUCTURED_SIZES: Dict[str, Any] = {
-    "input_feeding": "none",
-    "dropout": 0.3,
-    "encoder_embed_dim": 500,
-    "encoder_hidden_size": 500,
-    "encoder_layers": 2,
-    "decoder_embed_dim": 500,
-    "decoder_hidden_size": 500,
-    "decoder_layers": 2,
-    "decoder_out_embed_dim": 500,
-}
+STRUCTURED_SIZES = sizes(500, 0.3, input_feeding="none")
 
 # 128 units everywhere, for small corpora: a CPU trains it in an hour. A tanh layer of 128 units before the vocabulary
 # learns much more slowly than state and context side by side.
-SMALL_SIZES: Dict[str, Any] = {
-    "output_layer": "linear",
-    "attention_score": "additive",
-    "attention_hidden_dim": 128,
-    "dropout": 0.2,
-    "encoder_embed_dim": 128,
-    "encoder_hidden_size": 128,
-    "encoder_layers": 2,
-    "encoder_bidirectional": True,
-    "decoder_embed_dim": 128,
-    "decoder_hidden_size": 128,
-    "decoder_layers": 2,
-    "decoder_out_embed_dim": 128,
-}
+SMALL_ATTENTION = {"attention_score": "additive", "attention_hidden_dim": 128}
+SMALL_SIZES = sizes(128, 0.2, encoder_bidirectional=True, output_layer="linear", **SMALL_ATTENTION)
 
 
 def __getattr__(name: str) -> type:

@@ -7,7 +7,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from .. import attention as attentions
-from ..added_options import add_options
+from ..added_options import keep_adding
 from ..options import option
 
 __all__ = ["AttnLSTMConfig", "offers_attention_options"]
@@ -31,20 +31,15 @@ def offers_attention_options(
     """
 
     def decorate(config: Type[Config]) -> Type[Config]:
-        offered: Dict[str, attentions.Option] = {}
-
-        def offer() -> None:
-            new = {
+        def options() -> Dict[str, attentions.Option]:
+            return {
                 name: own
                 for mechanism in map(attentions.attention_class, attentions.names())
                 for name, own in attentions.options_taken(mechanism).items()
-                if name not in offered and accept(mechanism, own)
+                if accept(mechanism, own)
             }
-            add_options(config, new, "model", MODEL_DATACLASS_REGISTRY)
-            offered.update(new)
 
-        offer()
-        attentions.follow(offer)
+        keep_adding(config, options, "model", MODEL_DATACLASS_REGISTRY)
         return config
 
     return decorate

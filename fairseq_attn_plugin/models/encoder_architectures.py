@@ -23,18 +23,8 @@ __all__ = ["build_stock_encoder", "has_hidden_size"]
 EXAMPLES = "transformer, transformer_iwslt_de_en, lightconv or fconv"
 NOTATION = "as in 'encoder-attention-heads=4 encoder-normalize-before'"
 # Where an encoder is not built alone, a decoder is built and thrown away: the smallest.
-SIZES_OF_DECODERS = tuple(
-    f"decoder_{part}"
-    for part in (
-        "embed_dim",
-        "ffn_embed_dim",
-        "conv_dim",
-        "input_dim",
-        "output_dim",
-        "out_embed_dim",
-        "attention_heads",
-    )
-)
+PARTS_OF_DECODERS = "embed_dim ffn_embed_dim conv_dim input_dim output_dim out_embed_dim attention_heads".split()
+SIZES_OF_DECODERS = [f"decoder_{part}" for part in PARTS_OF_DECODERS]
 LONGEST = 100_000  # source positions, which an encoder may have a table for
 
 

@@ -88,8 +88,6 @@ def _check_options(cfg: Any) -> None:
     need(cfg.attention in pooling, cfg, "attention", f"one of {', '.join(pooling)} to classify documents")
     for name in ("word_embed_dim", "word_hidden_size", "sentence_hidden_size"):
         need(cfg[name] >= 1, cfg, name, "at least 1")
-    for name in ("dropout", "word_dropout"):
-        need(0 <= cfg[name] < 1, cfg, name, "at least 0 and less than 1")
 
 
 @register_model("han", dataclass=HANConfig)

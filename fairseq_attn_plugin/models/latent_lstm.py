@@ -21,7 +21,7 @@ from ..modules.latent.latent_decoder import LatentDecoder
 from ..ops.likelihoods.mixture_nll import log_likelihoods
 from ..ops.precision import precision_of, products_in
 from ..options import flag, option, or_default, parse_boolean
-from .architectures import SMALL_SIZES, register_architecture
+from .architectures import SMALL_SIZES, register_architecture, sizes
 from .attn_lstm import AttnLSTMModel
 from .checks import MOST_LAYERS, check_distribution, check_size, check_softmax, rnn_of
 from .configuration import AttnLSTMConfig
@@ -190,7 +190,8 @@ class LatentLSTMModel(AttnLSTMModel):
         target = self._complete(prev_output_tokens)
         posterior = self.decoder.alignment == "posterior"
         latent = self.alignments(src_tokens, prev_output_tokens, target, posterior)
-        return self.decoder.predict(latent), {"attn": [self._alignment_of(latent, target)]}
+        weights = self._bayes(latent, target) if latent.log_posterior is None else latent.log_posterior.exp()
+        return self.decoder.predict(latent), {"attn": [weights]}
 
     def alignments(
         self,
@@ -256,12 +257,6 @@ class LatentLSTMModel(AttnLSTMModel):
         last = (positions * prev_output_tokens.ne(pad)).amax(1, keepdim=True)
         return target.scatter(1, last, eos).masked_fill(prev_output_tokens.eq(pad), pad)
 
-    def _alignment_of(self, latent: LatentAlignments, target: Tensor) -> Tensor:
-        if self.decoder.alignment == "posterior":
-            assert latent.log_posterior is not None
-            return latent.log_posterior.exp()
-        return self._bayes(latent, target)
-
     def _bayes(self, latent: LatentAlignments, target: Tensor) -> Tensor:
         words = latent.words(target, self.decoder.dictionary.pad())
         return (latent.log_prior + log_likelihoods(words).log_likelihood).softmax(-1)
@@ -273,19 +268,9 @@ class LatentLSTMModel(AttnLSTMModel):
 
 
 # The sizes of Deng et al. 2018 (IWSLT'14): 2-layer BiLSTM encoder with 512 units per direction, 2-layer decoder of 768.
-LATENT_SIZES: Dict[str, Any] = {
-    "attention_score": "additive",
-    "attention_hidden_dim": 512,
-    "dropout": 0.3,
-    "encoder_embed_dim": 512,
-    "encoder_hidden_size": 512,
-    "encoder_layers": 2,
-    "encoder_bidirectional": True,
-    "decoder_embed_dim": 512,
-    "decoder_hidden_size": 768,
-    "decoder_layers": 2,
-    "decoder_out_embed_dim": 768,
-}
+_ATTENTION = {"attention_score": "additive", "attention_hidden_dim": 512}
+_DECODER = {"decoder_hidden_size": 768, "decoder_out_embed_dim": 768}
+LATENT_SIZES = sizes(512, 0.3, encoder_bidirectional=True, **_ATTENTION, **_DECODER)
 
 register_architecture("lstm_latent", **LATENT_SIZES)(LatentLSTMModel)
 register_architecture("lstm_latent_small", **SMALL_SIZES)(LatentLSTMModel)

@@ -1,5 +1,5 @@
-"""The optimizers of this package. Importing it registers them with fairseq."""
+"""The optimizers and learning-rate schedulers of this package. Importing it registers them with fairseq."""
 
-from . import fused_adam
+from . import decay_after_rise, fused_adam
 
-__all__ = ["fused_adam"]
+__all__ = ["decay_after_rise", "fused_adam"]

@@ -91,19 +91,13 @@ class _Adam(Adam):
         return True
 
     @torch.no_grad()
-    def step(self, closure: Optional[Callable[[], Any]] = None, scale: Union[float, Tensor] = 1.0) -> Any:
+    def step(self, closure: None = None, scale: Union[float, Tensor] = 1.0) -> None:  # type: ignore[override]
         """One update, with gradients divided by ``scale`` and multiplied by :attr:`factor`."""
         if not (isinstance(self.factor, float) and self.factor == 1.0):
             scale, self.factor = torch.as_tensor(scale, dtype=torch.float32) / self.factor, 1.0
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
         divisor = None if isinstance(scale, float) and scale == 1.0 else torch.as_tensor(scale, dtype=torch.float32)
         for group in self.param_groups:
             parameters = [p for p in group["params"] if p.grad is not None]
-            if any(p.grad.is_sparse for p in parameters):
-                raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
             # the parameters of one call have one type, one device and one number of updates
             alike: Dict[Any, List[Tensor]] = defaultdict(list)
             for p in parameters:
@@ -113,7 +107,6 @@ class _Adam(Adam):
                 tensors = [members, [p.grad for p in members]]
                 tensors += [[state[name] for state in states] for name in ("exp_avg", "exp_avg_sq")]
                 _fused_update(tensors, step, group["betas"], group["eps"], group["lr"], group["weight_decay"], divisor)
-        return loss
 
     def _count(self, parameter: Tensor) -> int:
         """Counts the update that begins, in the state of a parameter, which is made if it is the first."""

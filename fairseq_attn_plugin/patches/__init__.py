@@ -4,23 +4,9 @@ Each patch (:class:`~fairseq_attn_plugin.patches.wrapping.Patch`) is here becaus
 gives a wrong result, runs code of a file, does not resume exactly, or cannot be told what this package offers.
 """
 
+from importlib import import_module
 from typing import List
 
-from . import (
-    command_lines,
-    cuda_graphs,
-    data_folders,
-    decoding,
-    messages,
-    numbers,
-    penalties,
-    resuming,
-    right_results,
-    todays_torch,
-    trained_models,
-    vocabulary_losses,
-)
-from .safe_files import checkpoints, literals
 from .wrapping import Patch
 
 __all__ = ["PATCHES", "Patch", "install"]
@@ -28,10 +14,11 @@ __all__ = ["PATCHES", "Patch", "install"]
 # what a later patch wraps is outside of what an earlier one wraps: checks of checkpoints see the others' messages, and
 # what is asked of a trained model comes after the checks
 MODULES = (
-    *(messages, command_lines, literals, numbers, todays_torch, right_results, resuming, data_folders, checkpoints),
-    *(trained_models, decoding, penalties, vocabulary_losses, cuda_graphs),
+    "messages command_lines safe_files.literals numbers todays_torch right_results resuming data_folders "
+    "safe_files.checkpoints trained_models decoding penalties vocabulary_losses cuda_graphs"
 )
-PATCHES: List[Patch] = [one for module in MODULES for one in vars(module).values() if isinstance(one, Patch)]
+_MODULES = [import_module(f"{__name__}.{name}") for name in MODULES.split()]
+PATCHES: List[Patch] = [one for module in _MODULES for one in vars(module).values() if isinstance(one, Patch)]
 
 
 def install() -> None:

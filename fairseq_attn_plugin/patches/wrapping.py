@@ -79,10 +79,6 @@ def resolve(target: str) -> Tuple[Any, str]:
     return owner, name
 
 
-def _always() -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Patch:
     """A change of fairseq (or of torch, on behalf of fairseq).
@@ -99,7 +95,7 @@ class Patch:
     reason: str
     wraps: Mapping[str, MakeWrapper] = field(default_factory=dict)
     extra: Optional[Callable[[], None]] = None
-    needed: Callable[[], bool] = _always
+    needed: Callable[[], bool] = lambda: True
 
     def install(self) -> None:
         """Install the patch where it is needed; a second call changes nothing."""
@@ -109,7 +105,3 @@ class Patch:
             wrap(*resolve(target), make_wrapper, self.name)
         if self.extra is not None:
             self.extra()
-
-    def is_installed(self) -> bool:
-        """Whether every target is wrapped by this patch."""
-        return all(self.name in wrapped_by(*resolve(target)) for target in self.wraps)

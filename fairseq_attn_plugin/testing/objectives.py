@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from ..attention import options_of
-from ..attention.normalizers import log_softmax
+from ..attention.normalizers import build_normalizer
 from ..criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, Terms
 from ..errors import OptionError
 from ..modules.latent.latent_alignments import LatentAlignments
@@ -51,8 +51,9 @@ def check_objective(name: str, **options: Any) -> None:
     def rule(text: str) -> str:
         return f"objective {name}: {text}"
 
-    leaves = _leaves()
-    terms = run(_batch(leaves, OBJECTIVES[name].posterior))
+    leaves = draw_leaves()
+    batch = make_batch(leaves, posterior=OBJECTIVES[name].posterior)
+    terms = run(batch)
     for term, value in zip(Terms._fields, terms):
         if value is not None:
             finite = value.dim() == 0 and bool(torch.isfinite(value))
@@ -73,46 +74,53 @@ def check_objective(name: str, **options: Any) -> None:
             equal(grads[key][row].abs().sum(), inside, rule(f"padding must have no gradient ({key})"))
         equal(grads["query"][row].abs().sum(), grads["query"][row, :t].abs().sum(), rule("padded steps are not words"))
     with torch.no_grad():
-        require(not run(_batch(leaves, OBJECTIVES[name].posterior)).loss.requires_grad, rule("no gradient, none asked"))
+        require(not run(batch).loss.requires_grad, rule("no gradient, none asked"))
 
 
-def _leaves() -> Dict[str, Tensor]:
-    """The tensors from which a batch is made."""
-    draw = torch.Generator().manual_seed(0)
-    rows, steps, width = len(SOURCES), max(TARGETS), max(SOURCES)
-    shapes: Dict[str, Tuple[int, ...]] = {
-        "prior_scores": (rows, steps, width),
-        "posterior_scores": (rows, steps, width),
-        "memory": (rows, width, WIDTH),
-        "query": (rows, steps, WIDTH),
-        "weight": (VOCABULARY, WIDTH),
-        "bias": (VOCABULARY,),
+def draw_leaves(
+    sources: Sequence[int] = SOURCES, steps: int = max(TARGETS), seed: int = 0, scale: float = 1.5
+) -> Dict[str, Tensor]:
+    """The tensors from which a batch of sources with so many words is made; ``scale`` is that of the scores."""
+    draw = torch.Generator().manual_seed(seed)
+    rows, width = len(sources), max(sources)
+    shapes: Dict[str, Tuple[float, Tuple[int, ...]]] = {
+        "prior_scores": (scale, (rows, steps, width)),
+        "posterior_scores": (scale, (rows, steps, width)),
+        "memory": (1.5, (rows, width, WIDTH)),
+        "query": (1.0, (rows, steps, WIDTH)),
+        "weight": (1.5, (VOCABULARY, WIDTH)),
+        "bias": (1.0, (VOCABULARY,)),
     }
     return {
-        key: torch.randn(*shape, generator=draw, dtype=torch.float64).requires_grad_() for key, shape in shapes.items()
+        key: (factor * torch.randn(*shape, generator=draw, dtype=torch.float64)).requires_grad_()
+        for key, (factor, shape) in shapes.items()
     }
 
 
-def _batch(leaves: Dict[str, Tensor], posterior: bool) -> Batch:
-    """Sentences of ``SOURCES`` and ``TARGETS`` words, padded on the left of the source and the right of the target."""
-    pad_mask = torch.stack([torch.arange(max(SOURCES)) < max(SOURCES) - n for n in SOURCES])
-    draw = torch.Generator().manual_seed(3)
-    target = torch.randint(2, VOCABULARY, (len(TARGETS), max(TARGETS)), generator=draw)
-    for row, n in enumerate(TARGETS):
+def make_batch(
+    leaves: Dict[str, Tensor],
+    sources: Sequence[int] = SOURCES,
+    targets: Sequence[int] = TARGETS,
+    posterior: bool = True,
+    normalizer: str = "softmax",
+) -> Batch:
+    """Sentences of so many words, padded on the left of the source and the right of the target."""
+    width, steps = leaves["memory"].size(1), leaves["query"].size(1)
+    pad_mask = torch.stack([torch.arange(width) < width - n for n in sources])
+    target = torch.full((len(sources), steps), PAD)
+    words = torch.randint(2, VOCABULARY, (len(sources), 3), generator=torch.Generator().manual_seed(3))
+    target[:, :3] = words[:, :steps]
+    for row, n in enumerate(targets):
         target[row, n:] = PAD
-    log_prior = log_softmax(leaves["prior_scores"], pad_mask[:, None])
-    latent = LatentAlignments(
-        leaves["memory"],
-        leaves["query"],
-        leaves["weight"],
-        leaves["bias"],
-        None,
-        pad_mask,
-        log_prior.exp(),
-        log_prior,
-        leaves["prior_scores"],
-    )
+    normalize, mask = build_normalizer(normalizer), pad_mask[:, None]
+
+    def log_weights(scores: Tensor) -> Tensor:
+        return normalize.log_weights(normalize(scores, mask), scores, mask)
+
+    scores, log_prior = leaves["prior_scores"], log_weights(leaves["prior_scores"])
+    memory, query, weight, bias = (leaves[key] for key in ("memory", "query", "weight", "bias"))
+    latent = LatentAlignments(memory, query, weight, bias, None, pad_mask, log_prior.exp(), log_prior, scores)
     if posterior:
         scores = leaves["posterior_scores"]
-        latent = latent._replace(log_posterior=log_softmax(scores, pad_mask[:, None]), posterior_scores=scores)
+        latent = latent._replace(log_posterior=log_weights(scores), posterior_scores=scores)
     return Batch(latent, target, PAD)

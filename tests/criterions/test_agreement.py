@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.data.language_pair_dataset import collate
-from fairseq.logging import metrics
-from models_for_tests import build, dictionary, fake_task, pad_batch
+from models_for_tests import build, dictionary, fake_task, logged, pad_batch
 
 from fairseq_attn_plugin.criterions.agreement import (
     LOSSES,
@@ -250,18 +249,11 @@ def test_term_reaches_both_directions():
 
 def test_workers_log_what_one_logs():
     model = agreement_model()
-    whole = [run(model, sentences(), True)[2]]
     parts = [run(model, sentences(rows=rows), True)[2] for rows in ([0, 3], [1, 2])]
-    values = []
-    for logs in (whole, parts):
-        with metrics.aggregate(new_root=True) as logged:
-            AgreementCriterion.reduce_metrics(logs)
-        values.append(logged.get_smoothed_values())
-    assert AgreementCriterion.logging_outputs_can_be_summed()
-    assert values[0] == pytest.approx(values[1], rel=2e-3)
-    names = {"loss", "nll_loss", "ppl", "forward_ppl", "reverse_ppl", "agreement", "agreement_loss", "agreement_weight"}
-    assert names <= set(values[0])
-    assert 0 < values[0]["agreement"] < 1
+    one, two = (logged(AgreementCriterion, logs) for logs in ([run(model, sentences(), True)[2]], parts))
+    assert AgreementCriterion.logging_outputs_can_be_summed() and one == pytest.approx(two, rel=2e-3)
+    assert 0 < one["agreement"] < 1 and {"loss", "ppl", "agreement_loss", "agreement_weight"} <= set(one)
+    assert {"nll_loss", "forward_ppl", "forward_nll_loss", "reverse_ppl", "reverse_nll_loss"} <= set(one)
 
 
 # ---- directions
@@ -292,12 +284,9 @@ def test_languages_of_other_names():
         agreement_model(task_of("src", "tgt")).load_state_dict(state)
     with pytest.raises(OptionError, match="two different languages"):
         agreement_model(task_of("de", "de"))
-    assert agreement_model(task_of("zh-cn", "tok.de")).direction == "zh-cn-tok_de"
-
-
-def test_limits_follow_the_language():
-    model = agreement_model(task_of("de", "en", max_source_positions=50, max_target_positions=60))
-    assert model.max_positions() == (50, 60) and model.of("en-de").max_positions() == (60, 50)
+    model = agreement_model(task_of("zh-cn", "tok.de", max_source_positions=50, max_target_positions=60))
+    assert model.direction == "zh-cn-tok_de"
+    assert model.max_positions() == (50, 60) and model.of(model.reverse).max_positions() == (60, 50)
 
 
 def test_embeddings_are_shared_by_language():
@@ -334,7 +323,6 @@ def test_pretrained_embeddings_follow_the_language(tmp_path):
         ({"agreement_loss": "mse"}, "--agreement-loss mse: unknown; choose from trace, "),
         ({"agreement_weight": -1.0}, "--agreement-weight -1.0: must be 0 or more"),
         ({"agreement_warmup_updates": -1}, "--agreement-warmup-updates -1: must be 0 or more"),
-        ({"label_smoothing": 1.0}, "--label-smoothing 1.0: must be"),
     ],
 )
 def test_wrong_options_of_the_criterion(options, message):

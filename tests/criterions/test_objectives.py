@@ -6,61 +6,21 @@ import math
 import pytest
 import torch
 
-from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, build_normalizer, log_softmax
+from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, log_softmax
 from fairseq_attn_plugin.criterions.latent_alignment import READ_BY, LatentAlignmentConfig, check_read
-from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, evaluate
+from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, MovingAverage, Settings, evaluate
 from fairseq_attn_plugin.criterions.objectives.objective import dirichlet_kl, sample
 from fairseq_attn_plugin.criterions.objectives.sampled import concentrations
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules.latent.latent_alignments import LatentAlignments, top_positions
+from fairseq_attn_plugin.modules.latent.latent_alignments import top_positions
 from fairseq_attn_plugin.testing import check_objective
+from fairseq_attn_plugin.testing.objectives import PAD
+from fairseq_attn_plugin.testing.objectives import draw_leaves as leaves
+from fairseq_attn_plugin.testing.objectives import make_batch as make
 
 import oracles
 
-PAD, WORDS, WIDTH = 1, 7, 3
 NAMES = ("prior_scores", "posterior_scores", "memory", "query", "weight", "bias")
-
-
-def leaves(sources=(4, 2), steps=3, seed=0, scale=1.5):
-    """The tensors from which a batch is made, as leaves; padding is on the left of the sources."""
-    draw = torch.Generator().manual_seed(seed)
-
-    def normal(*shape, factor=1.0):
-        return (factor * torch.randn(*shape, generator=draw, dtype=torch.float64)).requires_grad_()
-
-    batch, width = len(sources), max(sources)
-    return {
-        "prior_scores": normal(batch, steps, width, factor=scale),
-        "posterior_scores": normal(batch, steps, width, factor=scale),
-        "memory": normal(batch, width, WIDTH, factor=1.5),
-        "query": normal(batch, steps, WIDTH),
-        "weight": normal(WORDS, WIDTH, factor=1.5),
-        "bias": normal(WORDS),
-    }
-
-
-def make(parts, sources=(4, 2), targets=(3, 2), posterior=True, normalizer="softmax"):
-    width, steps = parts["memory"].size(1), parts["query"].size(1)
-    pad_mask = torch.stack([torch.arange(width) < width - n for n in sources])
-    draw = torch.Generator().manual_seed(3)
-    target = torch.full((len(sources), steps), PAD)
-    target[:, :3] = torch.randint(2, WORDS, (len(sources), 3), generator=draw)[:, :steps]
-    for row, n in enumerate(targets):
-        target[row, n:] = PAD
-    normalize, mask = build_normalizer(normalizer), pad_mask[:, None]
-
-    def log_weights(scores):
-        return normalize.log_weights(normalize(scores, mask), scores, mask)
-
-    log_prior = log_weights(parts["prior_scores"])
-    latent = LatentAlignments(
-        parts["memory"], parts["query"], parts["weight"], parts["bias"], None, pad_mask, log_prior.exp(), log_prior,
-        parts["prior_scores"],
-    )  # fmt: skip
-    if posterior:
-        scores = parts["posterior_scores"]
-        latent = latent._replace(log_posterior=log_weights(scores), posterior_scores=scores)
-    return Batch(latent, target, PAD)
 
 
 def words(batch):
@@ -329,8 +289,7 @@ def test_top_positions_of_a_short_sentence():
     logs = log_softmax(torch.tensor([[[9.0, 9.0, 0.0]], [[1.0, 3.0, 2.0]]]), mask[:, None])
     weights, index = top_positions(logs, 2)
     torch.testing.assert_close(weights.exp().sum(-1), torch.ones(2, 1))
-    assert index[0, 0, 0] == 2 and weights[0, 0, 1].exp() == 0
-    assert index[1, 0].tolist() == [1, 2]
+    assert index[0, 0, 0] == 2 and weights[0, 0, 1].exp() == 0 and index[1, 0].tolist() == [1, 2]
     assert top_positions(logs, 7)[1].size(-1) == 3
 
 

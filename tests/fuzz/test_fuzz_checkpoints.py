@@ -12,7 +12,6 @@ from fuzzing import attempt_in_child, fuzz
 from hypothesis import strategies as st
 from in_process import run_tool
 from mutations import damaged_bytes
-from omegaconf import OmegaConf
 from test_fuzz_records import strict
 
 from fairseq_attn_plugin.cli import main
@@ -41,13 +40,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def plain(checkpoint: dict) -> dict:
-    """A checkpoint whose configuration is a plain dictionary, to be damaged."""
-    made = copy.copy(checkpoint)
-    made["cfg"] = (
-        OmegaConf.to_container(OmegaConf.create(made["cfg"])) if OmegaConf.is_config(made["cfg"]) else made["cfg"]
-    )
-    made["cfg"] = {name: vars(one) if isinstance(one, argparse.Namespace) else one for name, one in made["cfg"].items()}
-    return made
+    """A checkpoint whose configuration is of plain dictionaries, to be damaged."""
+    cfg = checkpoint["cfg"].items()
+    return {**checkpoint, "cfg": {name: vars(one) if isinstance(one, argparse.Namespace) else one for name, one in cfg}}
 
 
 others = st.one_of(

@@ -1,13 +1,10 @@
 """Copying through the real command-line tools: names that are seen a few times, or never."""
 
 import random
-import re
 
 import pytest
 from in_process import run_tool
-from training import SIZES, TRAINING
-
-from cli import USER_DIR
+from training import SIZES, generate, train
 
 KNOWN = ["ama", "bel", "cor", "dun"]
 NAMES = [f"n{i}" for i in range(100)]
@@ -37,21 +34,18 @@ def copier(tmp_path_factory):
     command = ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--dataset-impl", "raw"]
     command += ["--trainpref", folder / "train", "--validpref", folder / "valid", "--testpref", folder / "new"]
     run_tool(*command, "--destdir", folder / "bin")
-    command = ["fairseq-train", folder / "bin", "--user-dir", USER_DIR, "--dataset-impl", "raw", "--arch", "lstm_soft"]
-    command += [*SIZES, *TRAINING, "--copy-attention", "--criterion", "label_smoothed_cross_entropy"]
-    run_tool(*command, "--label-smoothing", 0.01, "--max-update", 400, "--save-dir", folder, "--lr", 0.005)
+    options = ["--dataset-impl", "raw", "--arch", "lstm_soft", *SIZES, "--copy-attention", "--embed-init-range", 1]
+    options += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.01, "--disable-validation"]
+    train(folder / "bin", folder, *options, "--batch-size", 40, updates=100)
     return folder
 
 
 def right(folder, split, *options):
     """The share of translations that are the reference."""
-    command = ["fairseq-generate", folder / "bin", "--user-dir", USER_DIR, "--dataset-impl", "raw", "--cpu"]
-    command += ["--beam", 3, "--path", folder / "checkpoint_last.pt", "--gen-subset", split, *options]
-    out = run_tool(*command).stdout
-    found = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", out, re.MULTILINE))
-    wanted = dict(re.findall(r"^T-(\d+)\t(.*)$", out, re.MULTILINE))
+    raw = ["--dataset-impl", "raw", "--beam", 3, "--gen-subset", split]
+    found = generate(folder / "bin", folder / "checkpoint_last.pt", *raw, *options)
     texts = (folder / f"{'new' if split == 'test' else split}.yy").read_text().splitlines()
-    return sum(line == texts[int(number)] for number, line in found.items()) / len(wanted)
+    return sum(line[1] == texts[number] for number, line in found["H"].items()) / len(found["T"])
 
 
 def test_rare_names_are_copied(copier):

@@ -127,20 +127,11 @@ def test_sizes_and_options():
         ({"encoder_arch": "lstm_soft"}, "^--encoder-arch lstm_soft: has the recurrent encoder that there is without"),
         ({"encoder_arch": "lstm"}, "^--encoder-arch lstm: its encoder cannot be used: "),
         ({"encoder_arch": "transformer"}, "^--encoder-arch transformer: .*divisible by num_heads; choose other sizes"),
-        (
-            {"encoder_arch": "fconv", "encoder_options": "heads=2"},
-            "^--encoder-options heads=2: unrecognized .*--heads=2",
-        ),
-        (
-            {"encoder_arch": "transformer", "encoder_options": "encoder-layers=2"},
-            "the model has --encoder-layers itself",
-        ),
+        ({"encoder_arch": "fconv", "encoder_options": "heads=2"}, "^--encoder-options heads=2: unrec.*--heads=2"),
+        ({"encoder_arch": "transformer", "encoder_options": "encoder-layers=2"}, "has --encoder-layers itself"),
         ({"encoder_arch": "transformer", "encoder_options": "decoder-layers=2"}, "--decoder-layers is of a decoder"),
         ({"encoder_arch": "fconv", "encoder_options": "encoder-layers='open(0)'"}, "'open\\(0\\)': must be a literal"),
-        (
-            {"encoder_arch": "fconv", "encoder_options": "encoder-layers='"},
-            "^--encoder-options .*: no closing quotation",
-        ),
+        ({"encoder_arch": "fconv", "encoder_options": "encoder-layers='"}, "-options .*: no closing quotation"),
         ({"encoder_options": "encoder-normalize-before"}, "^--encoder-options .*: are of --encoder-arch, which is not"),
     ],
 )
@@ -166,8 +157,9 @@ def check_training(arch, **options):
 )
 def test_options_of_the_recurrent_encoder_have_no_effect(arch, name, value):
     check_training(arch)
-    flag = "--" + name.replace("_", "-")
-    with pytest.raises(OptionError, match=f"^{flag} {value}: has no effect with --encoder-arch {arch}"):
+    with pytest.raises(
+        OptionError, match=f"^--{name.replace('_', '-')} {value}: has no effect with --encoder-arch {arch}"
+    ):
         check_training(arch, **{name: value})
 
 

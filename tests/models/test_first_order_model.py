@@ -1,8 +1,9 @@
 """Models with first-order alignments: exact likelihood and gradients, padding, steps, refusals."""
 
+import latent_models
 import pytest
 import torch
-from latent_models import PAD, criterion, sample
+from latent_models import PAD, alignments, criterion, sample
 from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, fake_task, pad_batch
 
 from fairseq_attn_plugin.errors import OptionError
@@ -11,22 +12,16 @@ from fairseq_attn_plugin.ops.likelihoods.first_order import forward_algorithm
 ARCH = "lstm_latent_first_order_small"
 
 
-def make(monotonic=False, arch=ARCH, **options):
-    torch.manual_seed(7)
-    if arch == ARCH:
-        options = {"jump_monotonic": monotonic, "jump_window": 2, **options}
-    model = build(arch, **options).double().eval()
-    for parameter in model.parameters():  # larger than at initialisation, so that differences show
-        parameter.data *= 4
-    if arch == ARCH:
-        model.decoder.jumps.data = torch.tensor([-1.5, 0.5, 0.3, 2.0, -0.7], dtype=torch.float64)
+def make(monotonic=False, **options):
+    model = latent_models.make(arch=ARCH, jump_monotonic=monotonic, jump_window=2, **options)
+    model.decoder.jumps.data = torch.tensor([-1.5, 0.5, 0.3, 2.0, -0.7], dtype=torch.float64)
     return model
 
 
 def log_likelihoods(model, batch):
     """log p(y_t | y_<t, x) ``[B, T]`` by the formulas, from the logits of all pairs, differentiable."""
     target = batch["target"]
-    latent = model.alignments(batch["net_input"]["src_tokens"], batch["net_input"]["prev_output_tokens"], target)
+    latent = alignments(model, batch)
     features = torch.tanh(latent.memory.unsqueeze(1) + latent.query.unsqueeze(2))
     log_probs = (features @ latent.weight.t() + latent.bias).log_softmax(-1)
     index = target[:, :, None, None].expand(*log_probs.shape[:3], 1)
@@ -45,11 +40,10 @@ def test_objective_equals_backpropagation_through_all_logits(monotonic, feeding)
     found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(logged["marginal"], expected.detach())
-    for (name, _), one, other in zip(model.named_parameters(), found, wanted):
-        assert (one is None) == (other is None), name
-        if one is not None:
-            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11, msg=lambda text, name=name: name + text)
-    assert found[[name for name, _ in model.named_parameters()].index("decoder.jumps")].abs().sum() > 0
+    assert [one is None for one in found] == [one is None for one in wanted]
+    both = ([grad for grad in some if grad is not None] for some in (found, wanted))
+    torch.testing.assert_close(*both, rtol=1e-9, atol=1e-11)
+    assert dict(zip(dict(model.named_parameters()), found))["decoder.jumps"].any()
 
 
 def test_forward_and_validation_give_the_likelihood():
@@ -69,14 +63,11 @@ def test_forward_and_validation_give_the_likelihood():
 
 @pytest.mark.parametrize("monotonic", [False, True])
 def test_padding_changes_nothing(monotonic):
-    model = make(monotonic)
+    model, real = make(monotonic), sample()["target"].ne(PAD)
     with torch.no_grad():
-        plain = model(**sample()["net_input"])[0]
-        wide = model(**sample(width=9)["net_input"])[0]
-        right = model(**sample(side="right", width=8)["net_input"])[0]
-    real = sample()["target"].ne(PAD)
-    torch.testing.assert_close(wide[real], plain[real])
-    torch.testing.assert_close(right[real], plain[real])
+        plain, *others = (model(**sample(*shape)["net_input"])[0] for shape in ((), ("left", 9), ("right", 8)))
+    for other in others:
+        torch.testing.assert_close(other[real], plain[real])
 
 
 @pytest.mark.parametrize("monotonic", [False, True])
@@ -122,4 +113,4 @@ def test_refused_objectives():
     with pytest.raises(OptionError, match="--objective marginal: takes alignments as independent"):
         criterion(objective="marginal")(make(), sample())
     with pytest.raises(OptionError, match="--objective first-order: needs alignments that depend"):
-        criterion(objective="first-order")(make(arch="lstm_latent_small"), sample())
+        criterion(objective="first-order")(latent_models.make(), sample())

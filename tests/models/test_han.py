@@ -170,18 +170,6 @@ def test_blocks_hold_every_sequence_once_and_are_full():
     assert len(make_blocks(starts, lengths, 0.005)) == 1
 
 
-def test_work_follows_the_words_not_the_longest():
-    """One document of many long sentences in a batch with many of one word costs little more than it does alone."""
-    model = build()
-    elements = []
-    model.words.rnn.ahead.register_forward_hook(
-        lambda module, inputs, output: elements.append(inputs[0][..., 0].numel())
-    )
-    long = [[4] * 90] * 30
-    classify(model, batch([long] + [[[5]]] * 63))
-    assert sum(elements) == 90 * 30 + 63
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @cases
 def test_half_precision_trains_finitely(arch, options, dtype):
@@ -207,14 +195,6 @@ def test_dropout_and_word_dropout_act_in_training_only():
     model = build(word_dropout=0.999999).train()
     unknown = [[[3] * len(sentence) for sentence in document] for document in DOCUMENTS]
     torch.testing.assert_close(classify(model, tokens)[0], classify(build(), batch(unknown))[0])
-
-
-def test_head_is_chosen_by_name_and_without_one_the_document_vectors_come():
-    model = build()
-    model.register_classification_head("other", num_classes=7)
-    tokens = batch(DOCUMENTS)
-    assert model(tokens, classification_head_name="other")[0].shape == (len(DOCUMENTS), 7)
-    torch.testing.assert_close(model(tokens)[0], torch.stack([oracles.document(model, d)[0] for d in DOCUMENTS]))
 
 
 def test_pretrained_embeddings_are_taken_and_frozen(tmp_path):
@@ -248,7 +228,6 @@ def test_pretrained_embeddings_are_taken_and_frozen(tmp_path):
         ({"pooling": "max"}, "--pooling max.*attention, mean"),
         ({"rnn": "elman"}, "--rnn elman.*lstm, gru, none"),
         ({"word_hidden_size": 0}, "--word-hidden-size 0.*at least 1"),
-        ({"dropout": 1.0}, "--dropout 1.0.*less than 1"),
         ({"word_embeddings": "/no/file"}, "--word-embeddings /no/file.*cannot be read"),
     ],
 )

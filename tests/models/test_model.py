@@ -122,20 +122,17 @@ def test_weights_are_left_out_of_generation_that_does_not_ask_for_them():
     assert model.train()(pad_batch(LENGTHS), None, targets())[1]["attn"][0] is not None
 
 
-def test_dropout_is_drawn_anew_at_every_step_and_only_in_training():
-    model = make("soft", dropout=0.5)
-    source = pad_batch(LENGTHS)
-    one, two = (model(source, None, targets())[0] for _ in range(2))
-    assert torch.equal(one, two)
-    model.train()
-    one, two = (model(source, None, targets())[0] for _ in range(2))
-    assert not torch.equal(one, two)
+@pytest.mark.parametrize("training", [False, True])
+def test_dropout_is_drawn_anew_at_every_step_and_only_in_training(training):
+    model = make("soft", dropout=0.5).train(training)
+    one, two = (model(pad_batch(LENGTHS), None, targets())[0] for _ in range(2))
+    assert torch.equal(one, two) != training
 
 
-@pytest.mark.parametrize(("encoder_layers", "decoder_layers"), [(1, 2), (3, 2), (2, 2)])
+@pytest.mark.parametrize("encoder_layers", [1, 2, 3])
 @pytest.mark.parametrize("zero_init", [False, True])
-def test_numbers_of_layers_are_free(encoder_layers, decoder_layers, zero_init):
-    model = make("soft", encoder_layers=encoder_layers, decoder_layers=decoder_layers, decoder_zero_init=zero_init)
+def test_numbers_of_layers_are_free(encoder_layers, zero_init):
+    model = make("soft", encoder_layers=encoder_layers, decoder_layers=2, decoder_zero_init=zero_init)
     source = pad_batch(LENGTHS)
     logits, _ = model(source, None, targets())
     encoder_out = model.encoder(source)
@@ -216,30 +213,18 @@ def test_without_attention():
         ({"attention": "local-p", "local_window": 0}, "--local-window 0.*at least 1"),
         ({"attention": "structured", "structured_scale": 0}, "--structured-scale 0.*above 0"),
         ({"attention": "structured", "structured_l2": -1}, "--structured-l2 -1.*0 or more"),
-        (
-            {"attention": "structured", "attention_normalizer": "sparsemax"},
-            "--attention-normalizer sparsemax.*structured attention.*leave it out",
-        ),
+        ({"attention": "structured", "attention_normalizer": "sparsemax"}, "--attention-normalizer sparsemax.*leave"),
         ({"attention": "gaussian", "gaussian_sigma": 0.0}, "--gaussian-sigma 0.0.*above 0"),
         ({"attention": "gaussian", "gaussian_ratio": -1.0}, "--gaussian-ratio -1.0.*above 0"),
         ({"attention": "gaussian", "gaussian_mean": float("nan")}, "--gaussian-mean nan.*number"),
         ({"attention": "gaussian", "gaussian_rule": "0"}, "--gaussian-rule 0.*at least 1"),
         ({"attention": "gaussian", "attention_bias": "markov"}, "--attention-bias markov.*gaussian attention"),
-        (
-            {"attention": "gaussian", "attention_normalizer": "sparsemax"},
-            "--attention-normalizer sparsemax.*gaussian attention",
-        ),
+        ({"attention": "gaussian", "attention_normalizer": "sparsemax"}, "--attention-normalizer sparsemax.*gaussian"),
         ({"attention": "election", "election_share": -0.25}, "--election-share -0.25.*0 or more"),
-        (
-            {"attention_bias": "position,length"},
-            "--attention-bias position,length.*'length'.*" + ", ".join(BIASES.names()),
-        ),
+        ({"attention_bias": "position,length"}, "--attention-bias position,length.*" + ", ".join(BIASES.names())),
         ({"attention_bias": "markov", "attention_bias_window": -1}, "--attention-bias-window -1.*0 or more"),
         ({"attention_bias": "position", "attention_bias_dim": 0}, "--attention-bias-dim 0.*at least 1"),
-        (
-            {"attention_bias": "fertility", "attention_fertility_weight": -0.5},
-            "--attention-fertility-weight -0.5.*0 or more",
-        ),
+        ({"attention_bias": "fertility", "attention_fertility_weight": -0.5}, "--attention-fertility-weight -0.5"),
         ({"encoder_layers": 0}, "--encoder-layers 0.*at least 1"),
         ({"share_all_embeddings": True}, "--share-all-embeddings.*joint dictionary"),
         ({"share_decoder_input_output_embed": True}, "--decoder-embed-dim .12..*--decoder-out-embed-dim .14."),

@@ -92,21 +92,18 @@ def test_training_drops_context_and_state():
     torch.testing.assert_close(logits, model.decoder.fc_out.bias.expand_as(logits))
 
 
+SHARED = {"output_layer": "linear", "share_decoder_input_output_embed": True}
+
+
+@pytest.mark.parametrize("arch", ["attn_lstm", "lstm_latent_small"])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"output_layer": "relu"}, "--output-layer relu: must be one of tanh, linear"),
-        (
-            {"output_layer": "linear", "share_decoder_input_output_embed": True, "decoder_out_embed_dim": 12},
-            r"requires --decoder-embed-dim \(12\) to match the 16 \+ 14 units of context and state \(--output-layer",
-        ),
-        (
-            {"output_layer": "linear", "share_decoder_input_output_embed": True, "decoder_attention": "False"},
-            r"--decoder-embed-dim \(12\) to match the 14 units of the state \(--output-layer linear\)",
-        ),
+        (SHARED, r"--decoder-embed-dim \(12\) to match the 16 \+ 14 units of context and state \(--output-layer"),
+        ({**SHARED, "decoder_attention": "False"}, r"-dim \(12\) to match the 14 units of the state \(--output"),
     ],
 )
-@pytest.mark.parametrize("arch", ["attn_lstm", "lstm_latent_small"])
 def test_what_does_not_go_together_is_one_line(arch, options, message):
     with pytest.raises(OptionError, match=message) as error:
         build(arch, **options)

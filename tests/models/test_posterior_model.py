@@ -1,9 +1,10 @@
 """Posterior attention: against the formula, in training, in a search, and what it refuses."""
 
+import latent_models
 import pytest
 import torch
 from latent_models import PAD, SOURCES, TARGETS, criterion, sample
-from models_for_tests import assert_steps_equal_the_whole, build
+from models_for_tests import assert_steps_equal_the_whole
 
 from fairseq_attn_plugin.attention import registry
 from fairseq_attn_plugin.attention.soft import SoftAttention
@@ -26,12 +27,8 @@ CASES = [
 
 
 def make(dtype=torch.float64, **options):
-    torch.manual_seed(7)
     options = {"decoder_layers": 1, "latent_posterior": "False", **options}
-    model = build("lstm_posterior_small", **options).to(dtype).eval()
-    for parameter in model.parameters():  # larger than at initialisation, so that differences show
-        parameter.data *= 4
-    decoder = model.decoder
+    decoder = (model := latent_models.make(dtype, arch="lstm_posterior_small", **options)).decoder
     for weight in (decoder.vocabulary[0], getattr(decoder.output_projection, "weight", None)):
         if weight is not None:  # so that words tell alignments
             weight.data *= 8

@@ -4,17 +4,15 @@ import re
 
 import pytest
 import torch
+import training
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
-from in_process import run_tool
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.optimizers import fused_adam as module
 from fairseq_attn_plugin.optimizers.fused_adam import FusedAdam, FusedAdamConfig, is_fused
-
-from cli import USER_DIR
 
 SHAPES = [(7, 5), (3,), (1,), (40, 9)]
 fused = pytest.mark.skipif(not is_fused(torch.device("cpu")), reason="this torch has no fused Adam on a processor")
@@ -145,12 +143,9 @@ def test_half_precision_models(wrapper):
 
 @fused
 def test_training_resumes_with_the_other_optimizer(tiny_data, tmp_path):
-    options = "--arch attn_lstm_small --lr 0.01 --batch-size 20 --clip-norm 1 --seed 1 --no-progress-bar".split()
-    options += "--log-interval 1 --no-epoch-checkpoints".split()
-
     def train(folder, name, updates):
-        where = ["--user-dir", USER_DIR, "--save-dir", tmp_path / folder, "--optimizer", name, "--max-update", updates]
-        log = run_tool("fairseq-train", tiny_data, *where, *options).stdout
+        options = ["--arch", "attn_lstm_small", "--dropout", 0.1, "--optimizer", name, "--log-interval", 1]
+        log = training.train(tiny_data, tmp_path / folder, *options, "--disable-validation", updates=updates).log
         return [float(value) for value in re.findall(r"\bloss=([0-9.]+)", log)]
 
     straight = train("adam", "adam", 8)

@@ -4,8 +4,6 @@ import argparse
 import copy
 import resource
 import zipfile
-from pathlib import Path
-from typing import Any, Callable, Dict, Iterator
 from unittest import mock
 
 import pytest
@@ -13,8 +11,7 @@ import torch
 from fairseq import checkpoint_utils
 from in_process import run_tool
 from omegaconf import OmegaConf
-from test_loading import Crafted
-from zoo import Zoo
+from test_safe_files import Crafted
 
 from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
 from fairseq_attn_plugin.attention import build_attention
@@ -29,11 +26,11 @@ from cli import TINY, USER_DIR
 
 
 @pytest.fixture
-def state(zoo: Zoo) -> Dict[str, Any]:
+def state(zoo):
     return dict(torch.load(zoo("lstm_soft").last))
 
 
-def line_of(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+def line_of(function, *args, **kwargs):
     with pytest.raises(Exception) as raised:
         function(*args, **kwargs)
     line = one_line(raised.value)
@@ -41,7 +38,7 @@ def line_of(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     return line
 
 
-def save(state: Any, path: Path) -> Path:
+def save(state, path):
     torch.save(state, path)
     return path
 
@@ -49,14 +46,7 @@ def save(state: Any, path: Path) -> Path:
 # ---- the file
 
 
-def rewritten(source: Path, target: Path, compression: int = zipfile.ZIP_STORED) -> Path:
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", compression) as new:
-        for record in old.infolist():
-            new.writestr(record.filename, old.read(record.filename))
-    return target
-
-
-def test_flipped_bytes_are_found_wherever_they_are(zoo: Zoo, tmp_path: Path) -> None:
+def test_flipped_bytes_are_found_wherever_they_are(zoo, tmp_path):
     whole = zoo("lstm_soft").last.read_bytes()
     with zipfile.ZipFile(zoo("lstm_soft").last) as archive:
         records = [record for record in archive.infolist() if record.file_size > 64]
@@ -71,7 +61,7 @@ def test_flipped_bytes_are_found_wherever_they_are(zoo: Zoo, tmp_path: Path) -> 
             assert record.filename in line and "is damaged" in line
 
 
-def test_a_file_without_checksums_loads(state: Dict[str, Any], tmp_path: Path) -> None:
+def test_a_file_without_checksums_loads(state, tmp_path):
     torch.serialization.set_crc32_options(False)
     try:
         save(state, tmp_path / "none.pt")
@@ -83,39 +73,39 @@ def test_a_file_without_checksums_loads(state: Dict[str, Any], tmp_path: Path) -
         assert all(torch.equal(read[key], value) for key, value in state["model"].items())
 
 
-def test_compressed_records_are_not_unpacked(tmp_path: Path) -> None:
-    save({"model": {"a": torch.zeros(25_000_000)}}, tmp_path / "big.pt")
-    bomb = rewritten(tmp_path / "big.pt", tmp_path / "bomb.pt", zipfile.ZIP_DEFLATED)
-    assert bomb.stat().st_size < 200_000
+def test_compressed_records_are_not_unpacked(tmp_path):
+    big, bomb = tmp_path / "big.pt", tmp_path / "bomb.pt"
+    save({"model": {"a": torch.zeros(25_000_000)}}, big)
+    with zipfile.ZipFile(big) as old, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as new:
+        for record in old.infolist():
+            new.writestr(record.filename, old.read(record.filename))
     with mock.patch.object(torch, "load") as load, mock.patch.object(zipfile.ZipFile, "open") as unpack:
         assert "is compressed" in line_of(checkpoint_utils.load_checkpoint_to_cpu, str(bomb))
     assert not load.called and not unpack.called
 
 
-def test_memory_that_is_not_in_the_file(state: Dict[str, Any], tmp_path: Path) -> None:
-    a, read = torch.zeros(1), checkpoint_utils.load_checkpoint_to_cpu
-    path = str(save({**state, "model": {"a": a.expand(10**9)}}, tmp_path / "file.pt"))
-    assert "a tensor of 1,000,000,000 elements in 4 bytes" in line_of(read, path)
-    save({**state, "model": {"a": Crafted(torch.Tensor, (10**8,))}}, tmp_path / "file.pt")
-    assert "has tensors of 400," in line_of(read, path)
-    save({**state, "extra_state": {"a": Crafted(bytearray, (10**11,))}}, tmp_path / "file.pt")
-    assert "bytearray" in line_of(read, path)
-    sparse = torch.sparse_coo_tensor(torch.tensor([[0]]), torch.ones(1), (10**12,))
-    save({**state, "model": {"a": sparse}}, tmp_path / "file.pt")
-    assert "is not dense" in line_of(read, path)
-    laughs: Any = ["ha"]
+def test_memory_that_is_not_in_the_file(state, tmp_path):
+    laughs = ["ha"]
     for _ in range(40):
         laughs = [laughs, laughs]
-    save({**state, "cfg": {**state["cfg"], "task": {"data": laughs}}}, tmp_path / "file.pt")
-    assert "of more than 100,000 values" in line_of(read, path)
+    sparse = torch.sparse_coo_tensor(torch.tensor([[0]]), torch.ones(1), (10**12,))
+    for changes, said in (
+        ({"model": {"a": torch.zeros(1).expand(10**9)}}, "a tensor of 1,000,000,000 elements in 4 bytes"),
+        ({"model": {"a": Crafted(torch.Tensor, (10**8,))}}, "has tensors of 400,"),
+        ({"extra_state": {"a": Crafted(bytearray, (10**11,))}}, "bytearray"),
+        ({"model": {"a": sparse}}, "is not dense"),
+        ({"cfg": {**state["cfg"], "task": {"data": laughs}}}, "of more than 100,000 values"),
+    ):
+        save({**state, **changes}, tmp_path / "file.pt")
+        assert said in line_of(checkpoint_utils.load_checkpoint_to_cpu, str(tmp_path / "file.pt"))
 
 
-def test_a_bytearray_of_bytes_is_read_as_before(tmp_path: Path) -> None:
+def test_a_bytearray_of_bytes_is_read_as_before(tmp_path):
     save({"a": bytearray(b"abc"), "b": bytearray()}, tmp_path / "file.pt")
     assert torch.load(tmp_path / "file.pt") == {"a": bytearray(b"abc"), "b": bytearray()}
 
 
-def test_a_state_that_was_read_before_bounds_its_model(state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+def test_a_state_that_was_read_before_bounds_its_model(state, tiny_data, tmp_path):
     """fairseq passes it on by position."""
     path = str(save(with_options(state, "task", "data", str(tiny_data)), tmp_path / "file.pt"))
     read = checkpoint_utils.load_checkpoint_to_cpu(path)
@@ -124,9 +114,7 @@ def test_a_state_that_was_read_before_bounds_its_model(state: Dict[str, Any], ti
     assert len(models) == 1
 
 
-def test_a_configuration_of_omegaconf_loads(
-    state: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_configuration_of_omegaconf_loads(state, tmp_path, monkeypatch):
     """As in files of fairseq 1.0.0a0, if the user allows their types."""
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     cfg = {name: value for name, value in state["cfg"].items() if isinstance(value, dict)}
@@ -138,7 +126,7 @@ def test_a_configuration_of_omegaconf_loads(
 
 # ---- the contents
 
-BROKEN: Dict[str, Callable[[Dict[str, Any]], Any]] = {
+BROKEN = {
     "bare state dict": lambda state: state["model"],
     "model alone": lambda state: {"model": state["model"]},
     "list": lambda state: [state],
@@ -164,7 +152,7 @@ BROKEN: Dict[str, Callable[[Dict[str, Any]], Any]] = {
     "text as task options": lambda state: with_options(state, "task", None, "translation"),
 }
 # refused by what uses the options only; a training has its own
-UNUSABLE: Dict[str, Callable[[Dict[str, Any]], Any]] = {
+UNUSABLE = {
     "no configuration": lambda state: {**state, "cfg": None},
     "empty configuration": lambda state: {**state, "cfg": {}},
     "no task": lambda state: with_options(state, "task", None, None),
@@ -191,7 +179,7 @@ REFERENCES = {
 }
 
 
-def with_options(state: Dict[str, Any], group: str, name: Any, value: Any) -> Dict[str, Any]:
+def with_options(state, group, name, value):
     cfg = copy.deepcopy(state["cfg"])
     if name is None:
         cfg[group] = value
@@ -200,13 +188,13 @@ def with_options(state: Dict[str, Any], group: str, name: Any, value: Any) -> Di
     return {**state, "cfg": cfg}
 
 
-def with_nan(model: Dict[str, Any]) -> Dict[str, Any]:
+def with_nan(model):
     changed = {name: parameter.clone() for name, parameter in model.items()}
     changed[list(changed)[2]].view(-1)[1] = float("nan")
     return changed
 
 
-def tools(data: Path, path: Path) -> Iterator[str]:
+def tools(data, path):
     """The lines of all that reads a checkpoint in order to use its model."""
     options = [data, "--user-dir", USER_DIR, "--path", path]
     yield run_tool("fairseq-generate", *options, fails=True).error
@@ -214,7 +202,7 @@ def tools(data: Path, path: Path) -> Iterator[str]:
     yield line_of(load_models, str(data), str(path), cpu=True)  # fairseq-attn extract, serve and the others
 
 
-def trainings(data: Path, path: Path, out: Path) -> Iterator[str]:
+def trainings(data, path, out):
     command = ["fairseq-train", data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "adam", "--lr", 0.01]
     command += ["--max-tokens", 500, "--max-update", 2, "--save-dir", out / "run", "--disable-validation"]
     for option in ("--restore-file", "--finetune-from-model"):
@@ -222,7 +210,7 @@ def trainings(data: Path, path: Path, out: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken(name: str, state: Dict[str, Any], tmp_path: Path) -> None:
+def test_broken(name, state, tmp_path):
     path = save(BROKEN[name](state), tmp_path / "broken.pt")
     line = line_of(checkpoint_utils.load_checkpoint_to_cpu, str(path))
     assert str(path) in line and len(line) < 600
@@ -231,7 +219,7 @@ def test_broken(name: str, state: Dict[str, Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_unusable(name: str, state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+def test_unusable(name, state, tiny_data, tmp_path):
     path = save(UNUSABLE[name](state), tmp_path / "unusable.pt")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     line = line_of(load_models, str(tiny_data), str(path), cpu=True)
@@ -240,7 +228,7 @@ def test_unusable(name: str, state: Dict[str, Any], tiny_data: Path, tmp_path: P
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kB
 
 
-def test_every_tool_has_the_line(state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+def test_every_tool_has_the_line(state, tiny_data, tmp_path):
     path, exported = tmp_path / "file.pt", tmp_path / "exported.pt"
     save(BROKEN["no history"](state), path)
     lines = [*tools(tiny_data, path), *trainings(tiny_data, path, tmp_path)]
@@ -252,7 +240,7 @@ def test_every_tool_has_the_line(state: Dict[str, Any], tiny_data: Path, tmp_pat
     assert not exported.exists()
 
 
-def test_a_training_does_not_continue_from_nan(state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+def test_a_training_does_not_continue_from_nan(state, tiny_data, tmp_path):
     path = save(UNUSABLE["NaN"](state), tmp_path / "diverged.pt")
     for line in trainings(tiny_data, path, tmp_path):
         assert line.startswith(f"checkpoint {path}: ") and "holds NaN or an infinity" in line
@@ -266,35 +254,32 @@ def test_a_training_does_not_continue_from_nan(state: Dict[str, Any], tiny_data:
     ],
     ids=["code of a --user-dir", "out of memory"],
 )
-def test_faults_that_are_not_of_the_checkpoint_keep_their_trace(
-    build_model: Any, zoo: Zoo, tiny_data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faults_that_are_not_of_the_checkpoint_keep_their_trace(build_model, zoo, tiny_data, monkeypatch):
     monkeypatch.setattr(AttnLSTMModel, "build_model", build_model)
     with pytest.raises(RuntimeError, match="shape|memory") as raised:
         load_models(str(tiny_data), str(zoo("lstm_soft").last), cpu=True)
     assert one_line(raised.value) is None
 
 
-def test_the_options_of_a_checkpoint_are_not_evaluated(zoo: Zoo, tiny_data: Path, tmp_path: Path) -> None:
+def test_the_options_of_a_checkpoint_are_not_evaluated(zoo, tiny_data, tmp_path):
     state = torch.load(zoo("lstm").last)
     options = state["cfg"]["model"]
     options.criterion, options.adaptive_softmax_cutoff = "adaptive_loss", f"open({str(tmp_path / 'executed')!r}, 'w')"
-    lines = [*tools(tiny_data, save(state, tmp_path / "hostile.pt"))]
-    assert all("--adaptive-softmax-cutoff" in line and "must be a literal" in line for line in lines), lines
+    line = line_of(load_models, str(tiny_data), str(save(state, tmp_path / "hostile.pt")), cpu=True)
+    assert "--adaptive-softmax-cutoff" in line and "must be a literal" in line
     assert not (tmp_path / "executed").exists()
 
 
-def test_the_user_dir_of_a_checkpoint_is_not_imported(state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+def test_the_user_dir_of_a_checkpoint_is_not_imported(state, tiny_data, tmp_path):
     (tmp_path / "smuggled").mkdir()
     (tmp_path / "smuggled" / "__init__.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
     path = save(with_options(state, "common", "user_dir", str(tmp_path / "smuggled")), tmp_path / "file.pt")
     load_models(str(tiny_data), str(path), cpu=True)
-    run_tool("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", path)
     assert not (tmp_path / "executed").exists()
 
 
 @pytest.mark.parametrize("name", ["nonsense", 3])
-def test_an_unknown_task(name: Any, state: Dict[str, Any], tiny_data: Path, tmp_path: Path) -> None:
+def test_an_unknown_task(name, state, tiny_data, tmp_path):
     """fairseq-generate has a task of its own."""
     path = save(with_options(state, "task", "_name", name), tmp_path / "file.pt")
     line = line_of(load_models, str(tiny_data), str(path), cpu=True)
@@ -304,9 +289,7 @@ def test_an_unknown_task(name: Any, state: Dict[str, Any], tiny_data: Path, tmp_
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_references_to_other_values(
-    name: str, state: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_references_to_other_values(name, state, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET", "the secret")
     value = REFERENCES[name]
     options = argparse.Namespace(task="translation", arch="lstm_soft", source_lang=value)
@@ -324,7 +307,7 @@ def test_references_to_other_values(
         assert "refers to" in line_of(export_direction, str(path), "xx-yy", str(tmp_path / "out.pt"))
 
 
-def test_what_fairseq_writes_passes(zoo: Zoo, state: Dict[str, Any], tiny_data: Path) -> None:
+def test_what_fairseq_writes_passes(zoo, state, tiny_data):
     for name in ("lstm", "lstm_soft"):
         assert load_models(str(tiny_data), str(zoo(name).last), cpu=True).languages == ("xx", "yy")
     size = zoo("lstm_soft").last.stat().st_size
@@ -336,7 +319,7 @@ def test_what_fairseq_writes_passes(zoo: Zoo, state: Dict[str, Any], tiny_data: 
         check_state(state["model"], "file", size)
 
 
-def test_the_first_parameter_that_is_not_finite_is_named() -> None:
+def test_the_first_parameter_that_is_not_finite_is_named():
     ones = torch.ones(3)
     for tensors, name in (
         ([("a", ones), ("b", torch.tensor([1.0, float("nan")])), ("c", ones / 0)], "b"),
@@ -350,19 +333,19 @@ def test_the_first_parameter_that_is_not_finite_is_named() -> None:
 
 
 class Trainer:
-    def __init__(self, bias: str) -> None:
+    def __init__(self, bias):
         self.model = build_attention("soft", query_dim=4, memory_dim=4, bias=bias, bias_dim=3)
 
-    def get_model(self) -> torch.nn.Module:
+    def get_model(self):
         return self.model
 
     @_finite
-    def load_checkpoint(self, filename: str, reset_optimizer: bool = False) -> Any:
+    def load_checkpoint(self, filename, reset_optimizer=False):
         self.model.load_state_dict({"biases.position_vector": torch.ones(3)}, strict=False)
         return {}
 
 
-def test_several_biases_of_an_earlier_version_need_a_new_optimizer() -> None:
+def test_several_biases_of_an_earlier_version_need_a_new_optimizer():
     """Its state belongs to parameters in another order."""
     with pytest.raises(OptionError, match="checkpoint earlier.pt: was trained with several biases by an earlier"):
         Trainer("position,fertility").load_checkpoint("earlier.pt")

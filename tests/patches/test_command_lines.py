@@ -48,20 +48,12 @@ def test_every_option_of_every_mechanism_stands_once_below_its_mechanisms(capsys
 def test_options_of_others_and_pages_of_others(capsys):
     text = page(capsys, "--arch", "lstm_latent", "--criterion", "latent_alignment", "--task", "translation")
     assert "--objective" in text and "--source-lang" in text
+    assert "--attention-hidden-dim" in group(text, "options of --attention-score additive")
+    assert "--attention-bias-window" in group(text, "options of --attention-bias fertility, markov")
+    assert "one of entmax15, fusedmax, softmax, sparsemax" in " ".join(text.split())
     text = page(capsys, "--arch", "lstm")
     assert "embedding dimension (default: 512)" in group(text, "options of --arch lstm")
     assert "--arch" in page(capsys)
-    parser = options.get_training_parser()
-    options.parse_args_and_arch(parser, ["data", "--arch", "lstm_adm"])
-    assert "print_help" not in vars(parser) and "parse_known_args" not in vars(parser)
-
-
-def test_options_of_scores_and_biases_are_below_their_own(capsys):
-    text = page(capsys, "--arch", "lstm_soft")
-    assert "--attention-hidden-dim" in group(text, "options of --attention-score additive")
-    assert "--attention-bias-window" in group(text, "options of --attention-bias fertility, markov")
-    one_of = "scores to weights (default: softmax); one of entmax15, fusedmax, softmax, sparsemax"
-    assert one_of in " ".join(text.split())
 
 
 # ---- typing errors

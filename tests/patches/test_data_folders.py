@@ -2,8 +2,6 @@
 
 import shutil
 import struct
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -127,14 +125,14 @@ WRONG = {
 }
 
 
-def arguments(folder: Path, *others: str) -> Any:
+def arguments(folder, *others):
     """The parsed command line for texts in a folder."""
     command = ["-s", "xx", "-t", "yy", "--trainpref", str(folder / "train"), "--destdir", str(folder / "bin"), *others]
     return options.get_preprocessing_parser().parse_args(command)
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_text_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_text_is_refused(name, tmp_path):
     content, message = WRONG[name]
     (tmp_path / "train.xx").write_bytes(content)
     (tmp_path / "train.yy").write_text("u v\nw\n")
@@ -142,7 +140,7 @@ def test_a_text_is_refused(name: str, tmp_path: Path) -> None:
         preprocess.main(arguments(tmp_path))
 
 
-def test_alignments_have_a_line_for_each_pair(tmp_path: Path) -> None:
+def test_alignments_have_a_line_for_each_pair(tmp_path):
     with pytest.raises(OptionError, match="train.xx: cannot be read: No such file"):
         preprocess.main(arguments(tmp_path))
     for side in ("xx", "yy"):
@@ -155,19 +153,14 @@ def test_alignments_have_a_line_for_each_pair(tmp_path: Path) -> None:
 # ---- dictionaries
 
 
-@pytest.fixture
-def reordered(folder):
+def test_data_with_another_dictionary_are_refused(tiny_data, folder, zoo, tmp_path):
     """The same data, whose dictionary of the source has two lines in another order."""
     file = folder / "dict.xx.txt"
     first, second, *others = file.read_text().splitlines(keepends=True)
     file.write_text("".join([second, first, *others]))
-    return folder
-
-
-def test_data_with_another_dictionary_are_refused(tiny_data, reordered, zoo, tmp_path):
     saved, (updates, options) = shutil.copytree(zoo("lstm_soft").folder, tmp_path / "trained"), MODELS["lstm_soft"]
     checkpoint = saved / "checkpoint_last.pt"
     message = f"checkpoint {checkpoint}: was trained with another dictionary of 'xx' than these data have"
-    mistake(["fairseq-generate", reordered, "--user-dir", USER_DIR, "--path", checkpoint], [message])
-    mistake(training_command(reordered, saved, *options, updates=updates + 1), [message])
+    mistake(["fairseq-generate", folder, "--user-dir", USER_DIR, "--path", checkpoint], [message])
+    mistake(training_command(folder, saved, *options, updates=updates + 1), [message])
     assert f'"train_num_updates": "{updates + 1}"' in train(tiny_data, saved, *options, updates=updates + 1).log

@@ -3,15 +3,16 @@
 import os
 import pickle
 import sys
-from pathlib import Path
-from typing import Any, List
 
 import pytest
 import torch
-from fairseq import registry
+from fairseq import checkpoint_utils, registry
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from in_process import run_tool
+from omegaconf import OmegaConf
 from resuming import command as training
-from test_loading import Crafted
+from test_safe_files import Crafted
+from training import error_line
 
 from fairseq_attn_plugin import errors
 from fairseq_attn_plugin.errors import LONGEST_LINE, OptionError, install_hook, one_line
@@ -20,7 +21,7 @@ from fairseq_attn_plugin.patches.messages import explain, explained
 from cli import TINY, USER_DIR, run_cli
 
 
-def raised(function: Any, *args: Any) -> BaseException:
+def raised(function, *args):
     with pytest.raises(BaseException) as caught:
         function(*args)
     return caught.value
@@ -29,7 +30,7 @@ def raised(function: Any, *args: Any) -> BaseException:
 # --- without the command-line tools
 
 
-def test_option_error_is_a_value_error_and_survives_pickling() -> None:
+def test_option_error_is_a_value_error_and_survives_pickling():
     error = OptionError("--attention foo: unknown; choose from soft")
     assert isinstance(error, ValueError)
     again = pickle.loads(pickle.dumps(error))
@@ -38,31 +39,31 @@ def test_option_error_is_a_value_error_and_survives_pickling() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [ValueError("--no fairseq in the trace"), KeyError(None), RuntimeError("boom"), KeyboardInterrupt()],
+    [ValueError("--no fairseq in the trace"), KeyError(None), RuntimeError("Torch not compiled with CUDA enabled")],
     ids=repr,
 )
-def test_other_exceptions_are_left_alone(error: BaseException) -> None:
-    def fail() -> None:
+def test_other_exceptions_are_left_alone(error):
+    def fail():
         raise error
 
     assert one_line(raised(fail)) is None
 
 
-def test_an_error_of_what_is_built_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_what_is_built_is_left_alone(monkeypatch):
     """A KeyError of fairseq's registry is a name that it does not have; one of what it builds is a fault in that."""
     monkeypatch.setattr(registry, "REGISTRIES", {})
     build, register, _, _ = registry.setup_registry("--part")
 
     @register("broken")
     class Broken:
-        def __init__(self, args: Any) -> None:
+        def __init__(self, args):
             raise KeyError("weights")
 
     assert one_line(raised(build, "broken", None)) is None
     assert one_line(raised(build, "brocken", None)) == "_name brocken: there is none of this name"
 
 
-def test_error_of_a_spawned_process_arrives() -> None:
+def test_error_of_a_spawned_process_arrives():
     """torch.multiprocessing passes on only the text of the trace."""
     inner = 'Traceback (most recent call last):\n  File "x.py", line 1\n'
     line = explain(Exception("-- Process 0 failed:\n" + inner + "fairseq_attn_plugin.errors.OptionError: --a b: no\n"))
@@ -84,13 +85,7 @@ def test_error_of_a_spawned_process_arrives() -> None:
         ),
     ],
 )
-def test_hook(
-    error: BaseException,
-    variable: str,
-    expected: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_hook(error, variable, expected, monkeypatch, capsys):
     """Calls the hook that was there before, once; FAIRSEQ_ATTN_TRACEBACK leaves everything to it."""
     monkeypatch.setattr(sys, "excepthook", lambda *about: sys.stderr.write("the hook before: %s\n" % about[1]))
     monkeypatch.setattr(sys, "argv", ["/somewhere/bin/tool", "--a", "1"])
@@ -119,7 +114,7 @@ raise OptionError("--a 1: must be 2")
 """
 
 
-def test_a_thread_that_loads_does_not_spoil_the_end(tmp_path: Path) -> None:
+def test_a_thread_that_loads_does_not_spoil_the_end(tmp_path):
     """The interpreter would end it wherever it is, which inside torch aborts the process now and then."""
     script = tmp_path / "tool"
     script.write_text(LOADING)
@@ -128,8 +123,8 @@ def test_a_thread_that_loads_does_not_spoil_the_end(tmp_path: Path) -> None:
     assert done.stdout == "half a line, files are closed\n"
 
 
-def test_fault_in_an_explanation_does_not_hide_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: List[BaseException] = []
+def test_fault_in_an_explanation_does_not_hide_the_error(monkeypatch):
+    seen = []
     monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: seen.append(error))
     monkeypatch.setattr(errors, "_RULES", [lambda error: 1 / 0])
     install_hook()
@@ -138,11 +133,11 @@ def test_fault_in_an_explanation_does_not_hide_the_error(monkeypatch: pytest.Mon
     assert seen == [error]
 
 
-def test_an_explanation_sees_the_arguments_and_changes_nothing() -> None:
-    def fail(name: str, times: int = 2) -> None:
+def test_an_explanation_sees_the_arguments_and_changes_nothing():
+    def fail(name, times=2):
         raise KeyError(name)
 
-    def explanation(error: Exception, arguments: Any) -> Any:
+    def explanation(error, arguments):
         return "--name %(name)s" % arguments if "times" not in arguments else 1 / 0
 
     wrapper = explained(explanation)(fail)
@@ -157,89 +152,62 @@ def test_an_explanation_sees_the_arguments_and_changes_nothing() -> None:
 # --- with fairseq's functions, in this process
 
 
-def load(path: Path) -> BaseException:
-    from fairseq import checkpoint_utils
-
-    return raised(checkpoint_utils.load_checkpoint_to_cpu, str(path))
+def line_of_loading(path):
+    return one_line(raised(checkpoint_utils.load_checkpoint_to_cpu, str(path)))
 
 
-def test_unreadable_checkpoints(tmp_path: Path) -> None:
+def test_unreadable_checkpoints(tmp_path):
     torch.save({"model": {"weight": torch.zeros(1000)}, "args": None}, tmp_path / "whole.pt")
     whole = (tmp_path / "whole.pt").read_bytes()
     damaged = {"half.pt": whole[: len(whole) // 2], "empty.pt": b"", "text.pt": b"no checkpoint\n", "zip.pt": whole[:2]}
     for name, content in damaged.items():
         (tmp_path / name).write_bytes(content)
-        line = one_line(load(tmp_path / name))
-        assert line is not None and "%s (%d bytes) cannot be read" % (tmp_path / name, len(content)) in line
-    line = one_line(load(tmp_path))
-    assert line is not None and "is a folder: name a file" in line
+        assert f"{tmp_path / name} ({len(content)} bytes) cannot be read" in line_of_loading(tmp_path / name)
+    assert "is a folder: name a file" in line_of_loading(tmp_path)
+    torch.save({"model": {}, "extra": Crafted(os.system, (f"touch {tmp_path / 'executed'}",))}, tmp_path / "evil.pt")
+    line = line_of_loading(tmp_path / "evil.pt")
+    assert line.startswith(f"refused to read checkpoint {tmp_path / 'evil.pt'}") and ".system" in line
+    assert not (tmp_path / "executed").exists()
 
 
-def test_refused_checkpoint_names_file_and_global(tmp_path: Path) -> None:
-    command = f"touch {tmp_path / 'executed'}"
-    torch.save({"model": {}, "extra": Crafted(os.system, (command,))}, tmp_path / "evil.pt")
-    line = one_line(load(tmp_path / "evil.pt"))
-    assert line is not None and line.startswith("refused to read checkpoint %s" % (tmp_path / "evil.pt"))
-    assert ".system" in line and not (tmp_path / "executed").exists()
+def test_data_folder(tiny_data, tmp_path):
+    def load_split(folder, split="test", **options):
+        # these three are interpolated from the sections of a whole configuration
+        whole = {"train_subset": "train", "dataset_impl": None, "required_seq_len_multiple": 1}
+        cfg = OmegaConf.structured(TranslationConfig(data=str(folder), **whole, **options))
+        return one_line(raised(lambda: TranslationTask.setup_task(cfg).load_dataset(split)))
 
-
-def test_data_folder(tiny_data: Path, tmp_path: Path) -> None:
-    from fairseq.tasks.translation import TranslationConfig, TranslationTask
-    from omegaconf import OmegaConf
-
-    from fairseq_attn_plugin.analysis.alignment.subword_links import binarize
-
-    def load_split(folder: Path, split: str = "test", **options: Any) -> str:
-        def attempt() -> None:
-            # these three are interpolated from the sections of a whole configuration
-            whole = {"train_subset": "train", "dataset_impl": None, "required_seq_len_multiple": 1}
-            cfg = OmegaConf.structured(TranslationConfig(data=str(folder), **whole, **options))
-            TranslationTask.setup_task(cfg).load_dataset(split)
-
-        line = one_line(raised(attempt))
-        assert line is not None
-        return line
-
-    assert "%s: No such file or directory" % (tmp_path / "no") in load_split(tmp_path / "no")
+    assert f"{tmp_path / 'no'}: No such file or directory" in load_split(tmp_path / "no")
     assert "languages" in load_split(tmp_path)
     assert "dict.xx.txt: No such file" in load_split(tmp_path, source_lang="xx", target_lang="yy")
     line = load_split(tiny_data, "tset")
     assert "no split 'tset'" in line and "--gen-subset" in line
-    for path in tiny_data.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    blank = tmp_path / "blank"
-    blank.write_text("\n" * 5)
-    binarize(str(blank), str(tmp_path / "valid.align.xx-yy"))
-    line = load_split(tmp_path, "valid", load_alignments=True)
-    assert "valid.align.xx-yy.bin: is empty (alignments without one link cannot be read" in line
 
 
 # --- the real tools
 
 
-def line_of(*args: object, **options: Any) -> str:
+def line_of(*args):
     """Run a tool that has to fail: status 1, no trace, its error in the last line of stderr and nowhere else."""
-    done = run_cli(*args, check=False, **options)
-    assert done.returncode == 1, done.stderr
-    assert "Traceback" not in done.stderr and "Traceback" not in done.stdout
-    errors = [line for line in done.stderr.splitlines() if ": error: " in line]
-    assert errors == done.stderr.splitlines()[-1:], done.stderr
-    return errors[0]
+    done = run_cli(*args, check=False)
+    line = error_line(done)
+    assert "Traceback" not in done.stdout and done.stderr.count(": error: ") == 1
+    return line
 
 
-def mistake(tool: str, *args: object) -> str:
+def mistake(tool, *args):
     """The line of a tool that has to fail, run in this process."""
     return run_tool(tool, args[0], "--user-dir", USER_DIR, *args[1:], fails=True).error
 
 
-def test_traceback_on_demand(tiny_data: Path, tmp_path: Path) -> None:
+def test_traceback_on_demand(tiny_data, tmp_path):
     command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", tmp_path / "nowhere.pt"]
-    assert "--path %s: no such file" % (tmp_path / "nowhere.pt") in line_of(*command)
+    assert f"--path {tmp_path / 'nowhere.pt'}: no such file" in line_of(*command)
     done = run_cli(*command, check=False, env={"FAIRSEQ_ATTN_TRACEBACK": "1"})
     assert done.returncode == 1 and "Traceback" in done.stderr and ": error: " not in done.stderr
 
 
-def test_what_a_checkpoint_does_not_fit(zoo: Any, tiny_data: Path, tmp_path: Path) -> None:
+def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
     """Sentences, dictionaries, a task, an architecture, sizes, options."""
     path = zoo("lstm").last
     line = mistake("fairseq-generate", tiny_data, "--path", path, "--max-source-positions", 5)
@@ -262,12 +230,12 @@ def test_what_a_checkpoint_does_not_fit(zoo: Any, tiny_data: Path, tmp_path: Pat
     assert line == "--total-num-update is missing: the chosen --lr-scheduler needs it"
 
 
-def test_a_training_that_diverges(tiny_data: Path, tmp_path: Path) -> None:
+def test_a_training_that_diverges(tiny_data, tmp_path):
     line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, "--lr", 1e38, "--optimizer", "sgd"), fails=True).error
     assert line.startswith("the training has diverged: ") and "--lr" in line and "--clip-norm" in line
 
 
-def test_hydra_train(tiny_data: Path, tmp_path: Path) -> None:
+def test_hydra_train(tiny_data, tmp_path):
     """hydra's own report of an exception has a trace unless the plugin sees to it."""
     command = ["fairseq-hydra-train", "task=translation", "task.data=%s" % tiny_data, "task.source_lang=xx"]
     command += ["task.target_lang=yy", "criterion=cross_entropy", "optimizer=adam", "lr_scheduler=fixed"]
@@ -280,7 +248,7 @@ def test_hydra_train(tiny_data: Path, tmp_path: Path) -> None:
         assert line_of(*command, given).startswith(f"fairseq-hydra-train: error: {expected}")
 
 
-def test_preprocessing(tmp_path: Path) -> None:
+def test_preprocessing(tmp_path):
     """No dictionary, texts of different lengths, and dictionaries that are there already."""
     (tmp_path / "text.xx").write_text("a b c\nd e f\n")
     (tmp_path / "text.yy").write_text("a b c\n")

@@ -133,7 +133,7 @@ def test_batches_that_are_made_for_each_epoch():
 
 
 # the loss falls, which is worse and worse where it is to be maximised
-FALLS = ["--maximize-best-checkpoint-metric", "--lr-shrink", 0.5]
+FALLS = "--maximize-best-checkpoint-metric --lr-shrink 0.5"
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def short(tiny_data, tmp_path):
 
 def test_a_schedule_that_starts_again_does_not_have_the_metric(short):
     def rate(epochs, *options):
-        schedule = ["--lr-scheduler", "reduce_lr_on_plateau", *FALLS, "--patience", 0]
+        schedule = ["--lr-scheduler", "reduce_lr_on_plateau", *FALLS.split(), "--patience", 0]
         (found,) = re.findall(r"\| train \|.*\| lr ([\d.e-]+)", short(epochs, *schedule, *options))
         return float(found)
 
@@ -162,21 +162,11 @@ def test_a_schedule_that_starts_again_does_not_have_the_metric(short):
 @pytest.mark.parametrize(
     "options",
     [
-        (
-            "polynomial_decay",
-            "--warmup-updates",
-            4,
-            "--force-anneal",
-            2,
-            "--lr",
-            "0.01,0.005",
-            "--total-num-update",
-            12,
-        ),
-        ("reduce_lr_on_plateau", "--lr-patience", 2, "--warmup-updates", 2, *FALLS),
-        ("decay_after_rise", *FALLS),
+        "polynomial_decay --warmup-updates 4 --force-anneal 2 --lr 0.01,0.005 --total-num-update 12",
+        "reduce_lr_on_plateau --lr-patience 2 --warmup-updates 2 " + FALLS,
+        "decay_after_rise " + FALLS,
     ],
-    ids=lambda options: options[0],
+    ids=lambda options: options.split()[0],
 )
 def test_every_update_has_the_rate_of_an_uninterrupted_training(options, tiny_data, tmp_path, monkeypatch):
     """Within an epoch and at its end, with warm-up and with epochs that count; each rate is taken before its update."""
@@ -188,7 +178,7 @@ def test_every_update_has_the_rate_of_an_uninterrupted_training(options, tiny_da
 
     monkeypatch.setattr(Trainer, "train_step", train_step)
     words = [*command(tiny_data, "lstm_soft", tmp_path / "whole"), "--max-epoch", 3, "--max-update", 14]
-    words += ["--lr-scheduler", *options]
+    words += ["--lr-scheduler", *options.split()]
     run_tool(*words)
     words += ["--save-dir", tmp_path / "parts"]
     for update in (8, 11):
@@ -271,12 +261,11 @@ def test_a_mistyped_restore_file_is_refused(words, tmp_path):
     assert list((tmp_path / "run").iterdir()) == []
 
 
-@pytest.mark.parametrize("target", ["unmounted/checkpoint.pt", "checkpoint_last.pt"], ids=["gone", "loop"])
-def test_a_last_checkpoint_that_leads_nowhere_is_refused(target, words, tmp_path):
+def test_a_last_checkpoint_that_leads_nowhere_is_refused(words, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "checkpoint_best.pt").write_text("kept")
-    (folder / "checkpoint_last.pt").symlink_to(target)
+    (folder / "checkpoint_last.pt").symlink_to("unmounted/checkpoint.pt")
     error = run_tool(*words(), fails=True).error
     assert error.startswith(f"{folder}/checkpoint_last.pt: is a link to a file that is not there")
     assert (folder / "checkpoint_best.pt").read_text() == "kept" and (folder / "checkpoint_last.pt").is_symlink()

@@ -1,7 +1,5 @@
 """Numbers and contradictions in the options of a training are refused before anything is built."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from fairseq import tasks
@@ -11,6 +9,7 @@ from fairseq.tasks.translation import TranslationConfig
 from in_process import run_tool
 from omegaconf import OmegaConf
 
+from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.configuration import AttnLSTMConfig
 from fairseq_attn_plugin.models.unused_options import check_attention_options
@@ -18,13 +17,15 @@ from fairseq_attn_plugin.patches.numbers import check_numbers, range_of
 
 from cli import TINY, USER_DIR
 
+ADAPTIVE = "--criterion adaptive_loss --ddp-backend legacy_ddp "
+LATENT = "--arch lstm_latent_small --criterion latent_alignment "
 UPDATES = ("--optimizer", "adam", "--lr", 0.01, "--batch-size", 50, "--max-update", 1, "--disable-validation")
 
 
-def train(tiny_data: Path, folder: Path, *options: object, arch: str = "lstm_soft", fails: bool = True) -> str:
+def train(tiny_data, folder, *options, fails=True):
     """The line of a training that has to fail."""
     command = ("fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, "--no-save")
-    return run_tool(*command, *TINY[arch], *UPDATES, *options, fails=fails).error
+    return run_tool(*command, *TINY["lstm_soft"], *UPDATES, *options, fails=fails).error
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,7 @@ def train(tiny_data: Path, folder: Path, *options: object, arch: str = "lstm_sof
     [
         ("--dropout nan", "--dropout nan: must be a finite number"),
         ("--dropout 1.5", "--dropout 1.5: must be at least 0 and less than 1"),
+        (LATENT + "--label-smoothing 1", "--label-smoothing 1.0: must be at least 0 and less than 1"),
         ("--adam-betas 0.9,1.5", "--adam-betas 1.5: must be at least 0 and less than 1"),
         ("--optimizer fused_adam --adam-eps 0", "--adam-eps 0.0: must be above 0"),
         ("--lr=", "--lr '': must be a number"),
@@ -46,25 +48,21 @@ def train(tiny_data: Path, folder: Path, *options: object, arch: str = "lstm_sof
         ("--attention gaussian --attention-score dot", "--attention-score dot: has no effect with --attention gauss"),
         ("--decoder-attention False --attention mqt", "--attention mqt: there is no attention with --decoder-att"),
         ("--adaptive-softmax-cutoff 5", "--adaptive-softmax-cutoff 5: needs --criterion adaptive_loss, not cross_e"),
-        ("--criterion adaptive_loss --ddp-backend legacy_ddp", "--criterion adaptive_loss: needs --adaptive-softmax"),
+        (ADAPTIVE, "--criterion adaptive_loss: needs --adaptive-softmax-cutoff"),
+        (ADAPTIVE + "--adaptive-softmax-cutoff=500", "--adaptive-softmax-cutoff 500: must be ascending, from 1 to the"),
+        (ADAPTIVE + "--adaptive-softmax-cutoff=5,4", "--adaptive-softmax-cutoff 5,4: must be ascending, from 1 to the"),
     ],
 )
-def test_a_training_is_refused(options: str, line: str, tiny_data: Path, tmp_path: Path) -> None:
+def test_a_training_is_refused(options, line, tiny_data, tmp_path):
     assert train(tiny_data, tmp_path, *options.split()).startswith(line)
 
 
-@pytest.mark.parametrize("cutoff", ["500", "5,4"])
-def test_bands_of_an_adaptive_softmax(cutoff: str, tiny_data: Path, tmp_path: Path) -> None:
-    options = ("--criterion", "adaptive_loss", "--ddp-backend", "legacy_ddp", f"--adaptive-softmax-cutoff={cutoff}")
-    assert "must be ascending, from 1 to the" in train(tiny_data, tmp_path, *options)
-
-
-def test_defaults_of_an_architecture_are_not_the_users(tiny_data: Path, tmp_path: Path) -> None:
+def test_defaults_of_an_architecture_are_not_the_users(tiny_data, tmp_path):
     """The small architectures choose a score and its width, which a Gaussian does not have."""
     train(tiny_data, tmp_path, "--arch", "attn_lstm_small", "--attention", "gaussian", fails=False)
 
 
-def test_what_undoes_an_architecture_is_not_refused() -> None:
+def test_what_undoes_an_architecture_is_not_refused():
     with pytest.raises(OptionError, match="has no effect"):
         check_attention_options({"attention": "gaussian", "attention_score": "dot"}, AttnLSTMConfig())
     check_attention_options(
@@ -72,34 +70,41 @@ def test_what_undoes_an_architecture_is_not_refused() -> None:
     )
 
 
-def test_a_checkpoint_is_read_with_whatever_it_was_trained_with(tiny_data: Path, tmp_path: Path) -> None:
-    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, *TINY["lstm_soft"]]
-    run_tool(*command, *UPDATES)
-    state = torch.load(tmp_path / "checkpoint_last.pt")
+def test_a_checkpoint_is_read_with_whatever_it_was_trained_with(zoo, tiny_data, tmp_path):
+    state = torch.load(zoo("lstm_soft").last)
     state["cfg"]["model"].update(gaussian_sigma=3.0, dropout=-1.0)
     torch.save(state, tmp_path / "old.pt")
-    run_tool("fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", tmp_path / "old.pt")
+    assert load_models(str(tiny_data), str(tmp_path / "old.pt"), cpu=True).models
 
 
-def test_the_defaults_of_fairseq_are_in_the_ranges() -> None:
+def test_the_defaults_of_fairseq_are_in_the_ranges():
     check_numbers(OmegaConf.to_container(OmegaConf.structured(FairseqConfig), resolve=True, enum_to_str=True))
 
 
-def test_what_means_no_limit_or_is_large_beyond_floats() -> None:
-    check_numbers({"optimization": {"clip_norm": float("inf"), "stop_time_hours": float("inf")}})
-    with pytest.raises(OptionError, match="must be less than 2\\^63$"):
-        check_numbers({"optimization": {"max_update": 10**400}})
-    with pytest.raises(OptionError, match="^--clip-norm nan"):
-        check_numbers({"optimization": {"clip_norm": float("nan")}})
-    check_numbers({"optimizer": {"adam_betas": " (0.9, 0.98)"}})
+def test_parts_limits_and_numbers_beyond_floats():
+    for section, name, value in (
+        *(("optimization", name, float("inf")) for name in ("clip_norm", "stop_time_hours")),
+        *(("optimization", "lr", [0.1, 0.2]), ("optimization", "update_freq", [1, 2])),
+        ("optimizer", "adam_betas", " (0.9, 0.98)"),
+    ):
+        check_numbers({section: {name: value}})
+    for name, value, line in (
+        ("max_update", 10**400, "must be less than 2\\^63$"),
+        ("clip_norm", float("nan"), "^--clip-norm nan"),
+        ("update_freq", [2, 0], "^--update-freq 0: must be at least 1$"),
+        ("anything", float("nan"), "^--anything nan: must be a finite number$"),
+    ):
+        with pytest.raises(OptionError, match=line):
+            check_numbers({"optimization": {name: value}})
+    assert range_of("anything") is None
 
 
-def test_a_list_of_numbers_without_a_limit_is_named_by_argparse() -> None:
+def test_a_list_of_numbers_without_a_limit_is_named_by_argparse():
     with pytest.raises(ValueError, match="infinity"):  # of which argparse makes a line with the option
         utils.eval_str_list("1e400", int)
 
 
-def test_what_refers_to_something_that_is_not_there_yet_is_left_alone(tiny_data: Path) -> None:
+def test_what_refers_to_something_that_is_not_there_yet_is_left_alone(tiny_data):
     cfg = OmegaConf.create({"checkpoint": {"save_dir": "${hydra:run.dir}"}, "model": {"dropout": 0.1}})
     cfg.task = TranslationConfig(data=str(tiny_data), source_lang="xx", target_lang="yy")
     cfg.task._name = "translation"
@@ -107,12 +112,3 @@ def test_what_refers_to_something_that_is_not_there_yet_is_left_alone(tiny_data:
     cfg.model.dropout = float("nan")
     with pytest.raises(OptionError, match="^--dropout nan"):
         tasks.setup_task(cfg.task)
-
-
-def test_every_part_of_a_list_is_checked() -> None:
-    check_numbers({"optimization": {"lr": [0.1, 0.2], "update_freq": [1, 2]}})
-    with pytest.raises(OptionError, match="^--update-freq 0: must be at least 1$"):
-        check_numbers({"optimization": {"update_freq": [2, 0]}})
-    with pytest.raises(OptionError, match="^--anything nan: must be a finite number$"):
-        check_numbers({"model": {"anything": float("nan")}})
-    assert range_of("anything") is None

@@ -6,59 +6,39 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from in_process import run_tool
 from models_for_tests import build, fake_task, pad_batch
+from training import train
 
-from fairseq_attn_plugin.attention import attention_statistics, build_attention
+from fairseq_attn_plugin.attention import Penalty, attention_statistics
 from fairseq_attn_plugin.attention.density_matrix import pair_statistics
 from fairseq_attn_plugin.patches import penalties
 from fairseq_attn_plugin.patches.penalties import add_penalties
 from fairseq_attn_plugin.patches.wrapping import wrapped_by
+from fairseq_attn_plugin.testing import Subject
+from fairseq_attn_plugin.testing.subject import LENGTHS, batch_of, draw_queries, stepwise
 
 import oracles
-from cli import TINY, USER_DIR
+from cli import TINY
 
-DIM = 5
-LENGTHS = (6, 1, 4, 2)
 ENTROPY, INFORMATION = (f"attention_{name}_statistic" for name in ("entropy", "information"))
 
 
+STEP_MASK = torch.tensor([[False] * 3, [False, True, True], [False] * 3, [False, False, True]])
+
+
 def make(name, **options):
-    torch.manual_seed(11)
-    module = build_attention(name, query_dim=DIM, memory_dim=DIM, **options)
-    for parameter in module.parameters():  # larger than at initialisation, so that differences show
-        torch.nn.init.uniform_(parameter, -1.0, 1.0)
-    return module.double()
-
-
-def sources():
-    """Encodings, padded on the left, their mask, and the same without padding."""
-    words = [torch.randn(length, DIM, dtype=torch.float64) for length in LENGTHS]
-    encodings = torch.zeros(len(LENGTHS), max(LENGTHS), DIM, dtype=torch.float64)
-    pad_mask = torch.ones(encodings.shape[:2], dtype=torch.bool)
-    for row, sentence in enumerate(words):
-        encodings[row, -len(sentence) :] = sentence
-        pad_mask[row, -len(sentence) :] = False
-    return encodings, pad_mask, words
+    return Subject(name, options).build()
 
 
 @pytest.mark.parametrize("name", ["soft", "sigmoid"])
 def test_fertility_penalty_equals_the_normal_distribution(name):
     module = make(name, bias="fertility")
-    encodings, pad_mask, words = sources()
+    encodings, pad_mask, words = batch_of()
     memory = module.precompute(encodings, pad_mask)
-    queries = torch.randn(len(LENGTHS), 3, DIM, dtype=torch.float64)
-    state, weights = module.initial_state(memory), []
-    for t in range(3):
-        where = torch.full((len(LENGTHS), 1), t)
-        out = module.step(queries[:, t : t + 1], memory, state, where)
-        state = out.state
-        weights.append(out.weights)
-    weights = torch.cat(weights, dim=1)
-    step_mask = torch.tensor([[False] * 3, [False, True, True], [False] * 3, [False, False, True]])
-    (penalty,) = module.penalties(memory, weights, step_mask).values()
+    _, weights = stepwise(module, draw_queries(3), memory)
+    (penalty,) = module.penalties(memory, weights, STEP_MASK).values()
     expected = sum(
-        oracles.fertility_penalty(module.biases, sentence, weights[row][~step_mask[row]][:, ~pad_mask[row]])
+        oracles.fertility_penalty(module.biases, sentence, weights[row][~STEP_MASK[row]][:, ~pad_mask[row]])
         for row, sentence in enumerate(words)
     )
     torch.testing.assert_close(penalty.value, expected)
@@ -67,7 +47,7 @@ def test_fertility_penalty_equals_the_normal_distribution(name):
 
 def test_no_penalty_if_its_weight_is_zero():
     module = make("soft", bias="fertility", fertility_weight=0.0)
-    memory = module.precompute(*sources()[:2])
+    memory = module.precompute(*batch_of()[:2])
     assert module.penalties(memory, torch.ones(4, 3, 6)) == {}
     assert not any("predicted" in name for name, _ in module.named_parameters())
 
@@ -75,11 +55,10 @@ def test_no_penalty_if_its_weight_is_zero():
 @pytest.mark.parametrize("pairs", ["keys", "centred-keys", "encodings"])
 def test_statistics_of_pairs(pairs):
     module = make("mqt", adm_pairs=pairs)
-    encodings, pad_mask, words = sources()
+    encodings, pad_mask, words = batch_of()
     memory = module.precompute(encodings, pad_mask)
-    step_mask = torch.tensor([[False, True]] * 4)
-    weights = torch.ones(4, 2, encodings.size(1))
-    assert module.penalties(memory, weights, step_mask) == {}
+    step_mask, weights = torch.tensor([[False, True]] * 4), torch.ones(4, 2, encodings.size(1))
+    assert module.train().penalties(memory, weights, step_mask) == {}
     found = module.eval().penalties(memory, weights, step_mask)
     vectors = [sentence if pairs == "encodings" else module.score.projection(sentence) for sentence in words]
     if pairs == "centred-keys":
@@ -102,19 +81,18 @@ def entropy(given):
 
 
 def test_statistics_of_the_attention_by_their_definition():
-    _, pad_mask, words = sources()
+    _, pad_mask, words = batch_of()
     weights = torch.rand(len(LENGTHS), 3, max(LENGTHS), dtype=torch.float64).masked_fill(pad_mask.unsqueeze(1), 0.0)
-    step_mask = torch.tensor([[False] * 3, [False, True, True], [False] * 3, [False, False, True]])
     entropies, information = 0.0, 0.0
     for row, sentence in enumerate(words):
-        given = weights[row][~step_mask[row]].tolist()
+        given = weights[row][~STEP_MASK[row]].tolist()
         if len(sentence) > 1:
             shares = [[w / sum(one) for w in one] for one in given]
             mean = [sum(column) / len(shares) for column in zip(*shares)]
             sharpness = sum(map(entropy, shares)) / math.log(len(sentence))
             entropies += sharpness
             information += len(shares) * entropy(mean) / math.log(len(sentence)) - sharpness
-    found = attention_statistics(weights, pad_mask, step_mask)
+    found = attention_statistics(weights, pad_mask, STEP_MASK)
     assert {name: (float(term.value), term.weight) for name, term in found.items()} == {
         ENTROPY: (pytest.approx(entropies), 0.0),
         INFORMATION: (pytest.approx(information), 0.0),
@@ -143,7 +121,7 @@ def test_sharp_attention_and_attention_that_moves(weights, expected):
 
 
 def test_transition_penalty():
-    module = build_attention("structured", query_dim=DIM, memory_dim=DIM)
+    module = make("structured")
     (penalty,) = module.parameter_penalties().values()
     assert penalty.weight == 0.005
     torch.testing.assert_close(penalty.value, (module.transitions**2).sum() / 2)
@@ -207,21 +185,32 @@ def test_every_criterion_has_them_in_training_and_logs_them_always(attention, op
     assert not model._forward_hooks
 
 
+def test_penalties_of_both_directions_add_up():
+    """A statistic is that of the first one."""
+    weights = {"a_penalty": 0.5, "b_statistic": 0.0}
+    outputs = [
+        {"penalties": {name: Penalty(torch.tensor(value), weight) for name, weight in weights.items()}}
+        for value in (1.0, 2.0)
+    ]
+    model, criterion = torch.nn.Module(), torch.nn.Module()
+    model.forward = lambda: (None, *outputs)
+    criterion.forward = lambda model, sample: (0.0 * float(model() is None), 3, {})
+    add_penalties(criterion)
+    assert criterion(model, {}) == (1.5, 3, {"a_penalty": 3, "b_statistic": 1})
+
+
 @pytest.mark.parametrize(
     "arch",
     ["lstm_structured", "lstm_latent_small --criterion latent_alignment --objective marginal --structured-scale 1"],
 )
 def test_criterions_of_any_family_log_the_penalties(arch, tiny_data, tmp_path):
-    output = run_tool(
-        *("fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", tmp_path, "--cpu", "--num-workers", 0),
-        *(*TINY["lstm_soft"][2:], "--optimizer", "adam", "--lr", 0.01, "--batch-size", 20, "--max-update", 3),
-        *("--no-save", "--no-epoch-checkpoints", "--log-format", "json", "--log-interval", 1, "--arch", *arch.split()),
-        *("--attention", "structured", "--attention-bias", "fertility"),
-    )
-    assert f'"valid_{ENTROPY}": "' in output.stdout and f'"{ENTROPY}": "' not in output.stdout
+    options = [*TINY["lstm_soft"][2:], "--log-format", "json", "--log-interval", 1, "--arch", *arch.split()]
+    options += ["--attention", "structured", "--attention-bias", "fertility"]
+    log = train(tiny_data, tmp_path, *options, updates=3).log
+    assert f'"valid_{ENTROPY}": "' in log and f'"{ENTROPY}": "' not in log
     for name in ("fertility_penalty", "transition_penalty"):
         for prefix in ("", "valid_"):
-            assert re.search(rf'"{prefix}{name}": "[\d.]+"', output.stdout), prefix + name
+            assert re.search(rf'"{prefix}{name}": "[\d.]+"', log), prefix + name
 
 
 @pytest.mark.parametrize(

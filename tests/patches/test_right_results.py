@@ -1,19 +1,20 @@
 """Every sentence is in a batch; unknown words are replaced; a log has each line once."""
 
-import re
 from collections import Counter
 
 import numpy as np
 import pytest
 import torch
+import training
 from fairseq import utils
 from fairseq.data import Dictionary, data_utils
 from in_process import run_tool
+from training import train
 
 import fairseq_attn_plugin  # noqa: F401
 from fairseq_attn_plugin.errors import OptionError
 
-from cli import TINY, USER_DIR
+from cli import TINY
 
 # ---- batches
 
@@ -55,41 +56,32 @@ def unknown(tmp_path_factory):
     command = ["fairseq-preprocess", "--source-lang", "xx", "--target-lang", "yy", "--dataset-impl", "raw"]
     command += ["--trainpref", folder / "train", "--validpref", folder / "test", "--testpref", folder / "test"]
     run_tool(*command, "--destdir", folder / "bin", "--nwordssrc", 8, "--nwordstgt", 8)
-    command = ["fairseq-train", folder / "bin", "--user-dir", USER_DIR, "--dataset-impl", "raw", *TINY["lstm_soft"]]
-    command += ["--optimizer", "adam", "--lr", 0.02, "--dropout", 0, "--batch-size", 10, "--max-epoch", 20, "--cpu"]
-    command += ["--embed-init-range", 1]
-    run_tool(*command, "--save-dir", folder, "--no-epoch-checkpoints", "--num-workers", 0, "--disable-validation")
+    options = ["--dataset-impl", "raw", *TINY["lstm_soft"], "--embed-init-range", 1, "--disable-validation"]
+    train(folder / "bin", folder, *options, "--lr", 0.02, "--batch-size", 10, updates=80)
     (folder / "lexicon.tsv").write_text("kru\turk\t0.9\t9\nkru\tother\t0.1\t1\n")
     return folder
 
 
 def generate(folder, *options):
-    command = ["fairseq-generate", folder / "bin", "--user-dir", USER_DIR, "--dataset-impl", "raw", "--cpu"]
-    command += ["--beam", 1, "--path", folder / "checkpoint_last.pt", "--gen-subset", "test"]
-    return run_tool(*command, *options).stdout
-
-
-def lines_of(output, kind):
-    """{sentence: words} of the lines of a kind, the score of a hypothesis left out."""
-    return {number: text.split() for number, text in re.findall(rf"^{kind}-(\d+)\t(?:-\S+\t)?(.*)$", output, re.M)}
+    """{sentence: words} of the hypotheses and of the alignments."""
+    raw = ["--dataset-impl", "raw", "--beam", 1]
+    found = training.generate(folder / "bin", folder / "checkpoint_last.pt", *raw, *options)
+    return [{number: line[-1].split() for number, line in found[kind].items()} for kind in "HA"]
 
 
 def test_each_unknown_word_is_looked_up_or_copied(unknown):
-    plain = generate(unknown, "--print-alignment", "hard")
+    expected, links = generate(unknown, "--print-alignment", "hard")
     source = [line.split() for line in (unknown / "test.xx").read_text().splitlines()]
-    links, expected = lines_of(plain, "A"), lines_of(plain, "H")
     assert sum("<unk>" in words for words in expected.values()) > 4
     for number, words in expected.items():
-        aligned = {
-            int(target): source[int(number)][int(place)] for place, target in (a.split("-") for a in links[number])
-        }
+        aligned = {int(target): source[number][int(place)] for place, target in (a.split("-") for a in links[number])}
         known = {place: {"kru": "urk"}.get(word, word) for place, word in aligned.items()}
         words[:] = [known[place] if word == "<unk>" else word for place, word in enumerate(words)]
     everything = [word for words in expected.values() for word in words]
     assert {"urk", "bel"} <= set(everything) and "<unk>" not in everything, "looked up, and copied"
     for kind in ("hard", "soft"):
-        replaced = generate(unknown, "--replace-unk", unknown / "lexicon.tsv", "--print-alignment", kind)
-        assert lines_of(replaced, "H") == expected
+        options = ["--replace-unk", unknown / "lexicon.tsv", "--print-alignment", kind]
+        assert generate(unknown, *options)[0] == expected
 
 
 def test_fairseqs_option_without_file_or_alignment():
@@ -124,9 +116,8 @@ def test_subwords_are_looked_up_before_they_are_joined():
 
 
 def test_lines_stand_in_the_file_once(tiny_data, tmp_path):
-    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "sgd"]
-    command += ["--no-save", "--batch-size", 200, "--max-epoch", 2, "--lr", 0.1, "--log-interval", 1]
-    run_tool(*command, "--log-file", tmp_path / "log")
+    options = [*TINY["lstm_soft"], "--no-save", "--batch-size", 200, "--log-interval", 1]
+    train(tiny_data, tmp_path, *options, "--log-file", tmp_path / "log", updates=4)
     lines = Counter(line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("epoch "))
     assert set(lines.values()) == {1}, lines
     assert sum("valid on 'valid' subset" in line for line in lines) == 2

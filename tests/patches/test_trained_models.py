@@ -43,18 +43,15 @@ def test_flags_join_the_overrides_in_any_order(arguments, expected, tmp_path):
 def test_flags_of_validation_reach_the_overrides(tmp_path):
     """fairseq-validate parses its options twice, the second time without defaults."""
     arguments = [str(tmp_path), "--path", "model.pt", "--task", "translation", "--latent-topk", "3"]
-    parser = options.get_validation_parser()
-    options.parse_args_and_arch(parser, arguments)
-    parser = options.get_validation_parser()
-    found = options.parse_args_and_arch(parser, arguments, suppress_defaults=True)
+    for more in ({}, {"suppress_defaults": True}):
+        found = options.parse_args_and_arch(options.get_validation_parser(), arguments, **more)
     assert vars(found)["model_overrides"] == "{'latent_topk': 3}"
 
 
 @pytest.mark.parametrize("text", ["latent_topk=5", "[1]", "{'a':", "f()"])
 def test_overrides_that_are_not_a_dictionary(text, tmp_path):
-    for arguments in (["--model-overrides", text], ["--model-overrides", text, "--latent-topk", "1"]):
-        with pytest.raises(OptionError, match="--model-overrides .*: must be a dictionary, as in"):
-            parsed(tmp_path, *arguments)
+    with pytest.raises(OptionError, match="--model-overrides .*: must be a dictionary, as in"):
+        parsed(tmp_path, "--model-overrides", text, "--latent-topk", "1")
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -1,18 +1,29 @@
-"""Checkpoints are written as a whole."""
+"""Checkpoints are written as a whole, also where ``kill -9`` ends a real training at random moments.
+
+Three kills, or as many as FAIRSEQ_ATTN_KILLS says: ``FAIRSEQ_ATTN_KILLS=20 pytest tests/patches -k random_moments``.
+"""
 
 import errno
+import itertools
 import os
+import random
 import shutil
+import time
 
 import pytest
+import torch
 from fairseq import checkpoint_utils
 from in_process import run_tool
-from resuming import command
-from training import error_line
+from resuming import command, differences
 
-from cli import run_cli
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches import resuming
+
+from cli import TINY, run_cli, start_cli
 
 LAST = "checkpoint_last.pt"
+KILLS = int(os.environ.get("FAIRSEQ_ATTN_KILLS") or 3)
+A_TRAINING = 3  # kills
 
 
 @pytest.fixture
@@ -92,16 +103,59 @@ def test_no_room_for_a_checkpoint_or_for_a_copy(run, failing, monkeypatch):
     assert set(contents(folder)) - set(before) == {"checkpoint3.pt", "checkpoint_3_12.pt"}
 
 
-def test_a_file_that_may_not_grow(run):
-    """The limit of the system reaches torch's own writer, whose message is about its format."""
-    folder, words = run
-    before = contents(folder)
-    tool, *options = map(str, words)
-    code = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)); "
-        f"sys.argv = {[tool, *options]!r}; from fairseq_cli.train import cli_main; cli_main()"
-    )
-    (folder.parent / "limited.py").write_text(code)
-    done = run_cli(folder.parent / "limited.py", check=False)
-    error_line(done, ["checkpoint_3_12.pt cannot be written: File too large"])
-    assert contents(folder) == before
+def test_a_full_disk_reaches_torchs_own_writer(tmp_path):
+    """Its message is about its format."""
+    full = pytest.raises(OptionError, match="last.pt cannot be written: No space left on device; the earlier")
+    with full, resuming._whole(str(tmp_path / "last.pt")), open("/dev/full", "wb") as stream:
+        torch.save(torch.zeros(100_000), stream)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- kills
+
+
+def begun(words):
+    """A process that has begun to train, or nothing: a kill after the last save leaves nothing to do."""
+    process = start_cli(*words)
+    log = []
+    for line in process.stdout:
+        log.append(line)
+        if "Start iterating over samples" in line:
+            return process
+    assert process.wait() == 0 and "nothing to do" in "".join(log), "".join(log)[-4000:]
+    return None
+
+
+def killed_after(process, seconds):
+    time.sleep(seconds)
+    process.kill()
+    output = process.communicate()[0]  # ends when the last process that writes there has ended
+    assert process.returncode in (0, -9), output[-4000:]
+    return process.returncode == -9
+
+
+def test_kills_at_random_moments(tiny_data, tmp_path, capsys):
+    seed, kills = random.randrange(1000), 0
+    chosen = random.Random(seed)
+    # more than are needed: a process may end before its kill
+    for number, arch in enumerate(itertools.islice(itertools.cycle(["lstm_latent", *TINY]), KILLS + 5)):
+        options = ["--save-interval-updates", 1, "--keep-interval-updates", 2, "--num-workers", 1]
+        words = [command(tiny_data, arch, tmp_path / f"{number}-{part}", *options) for part in ("whole", "killed")]
+        process, started = begun(words[0]), time.monotonic()
+        process.communicate()
+        lasts, folder = time.monotonic() - started, tmp_path / f"{number}-killed"
+        for _ in range(A_TRAINING):
+            process = begun(words[1])
+            if process is None or not killed_after(process, chosen.uniform(0, lasts / A_TRAINING)):
+                break
+            kills += 1
+            for path in folder.glob("*.pt"):
+                torch.load(path)  # whole
+        run_cli(*words[1])
+        assert differences(tmp_path / f"{number}-whole" / LAST, folder / LAST) == [], (arch, seed)
+        assert not list(folder.glob("*.tmp")) and len(list(folder.glob("*.pt"))) == 7
+        if kills >= KILLS:
+            break
+    assert kills, "every training ended before its kill"
+    with capsys.disabled():
+        print(f" {kills} kills in {number + 1} trainings ", end="")

@@ -5,15 +5,20 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, build_criterion
 from models_for_tests import build, fake_task, pad_batch
 from omegaconf import OmegaConf
 
+from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
+
 SOURCES, TARGETS = [3, 6, 2, 4], [5, 2, 4, 3]
 PAD, EOS = 1, 2
 
 
 def needed_by(objective):
-    """The arguments of :func:`make` for a model that has what an objective is defined for."""
-    arch = "lstm_latent_first_order_small" if objective == "first-order" else "lstm_latent_small"
-    sparse = {"attention_normalizer": "sparsemax", "posterior_normalizer": "sparsemax"}
-    return {"arch": arch, **(sparse if objective.startswith("sparse-") else {})}
+    """The arguments of :func:`make` for a model that has what an objective is defined for, and no more."""
+    chosen = OBJECTIVES[objective]
+    if chosen.chain:
+        return {"arch": "lstm_latent_first_order_small"}
+    sparse = {"prior": {"attention_normalizer": "sparsemax"}, "posterior": {"posterior_normalizer": "sparsemax"}}
+    options = {"latent_posterior": str(chosen.posterior), **sparse.get(chosen.support, {})}
+    return {"arch": "lstm_latent_small", **options}
 
 
 def make(dtype=torch.float64, task=None, arch="lstm_latent_small", **options):
@@ -37,3 +42,9 @@ def criterion(task=None, **options):
     config = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY["latent_alignment"]())
     config = OmegaConf.merge(config, {"sentence_avg": False, **options, "_name": "latent_alignment"})
     return build_criterion(config, task or fake_task())
+
+
+def alignments(model, batch):
+    """What the criterion gets of the model."""
+    net_input = batch["net_input"]
+    return model.alignments(net_input["src_tokens"], net_input["prev_output_tokens"], batch["target"])

@@ -8,6 +8,7 @@ import pytest
 import torch
 from fairseq import models
 from fairseq.data import Dictionary
+from fairseq.logging import metrics
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
@@ -84,6 +85,13 @@ def pad_batch(lengths, side="left", width=None, symbols=20, seed=0, pad=1, eos=2
     return tokens
 
 
+def logged(criterion, logs):
+    """The metrics that fairseq shows of the logs of some workers."""
+    with metrics.aggregate(new_root=True) as result:
+        criterion.reduce_metrics(logs)
+    return result.get_smoothed_values()
+
+
 _GROUPS = []
 
 
@@ -153,12 +161,12 @@ def assert_steps_equal_the_whole(model, source, weights=True):
 
     Returns the encoder's result and the progress at the end.
     """
-    rows = torch.arange(4).repeat_interleave(3)
-    prefixes = pad_batch([len(ORDERS) + 1] * len(rows), "right", symbols=15, seed=3)
+    rows = torch.arange(4, device=source.device).repeat_interleave(3)
+    prefixes = pad_batch([len(ORDERS) + 1] * len(rows), "right", symbols=15, seed=3).to(source.device)
     encoder_out, state = model.encoder.reorder_encoder_out(model.encoder(source), rows), {}
     assert len(encoder_out["encodings"]) == 4
     for t, order in enumerate([list(range(12)), *ORDERS], 1):
-        order = torch.tensor(order)
+        order = torch.tensor(order, device=source.device)
         model.decoder.reorder_incremental_state(state, order)
         encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
         prefixes, rows = prefixes[order].clone(), rows[order]

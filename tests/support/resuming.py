@@ -5,13 +5,14 @@ after it. ``differences`` compares two checkpoints bit by bit.
 """
 
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 from unittest import mock
 
 import torch
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from fairseq.trainer import Trainer
 from in_process import run_tool
+from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from cli import TINY, USER_DIR
 
@@ -49,28 +50,20 @@ def train_and_die(words: "list[object]", update: int) -> None:
 
 def differences(one: Path, two: Path) -> "list[str]":
     """The names of all values in which two checkpoints differ; their configurations name different folders."""
-    states = [load_checkpoint_to_cpu(str(path)) for path in (one, two)]
-    for state in states:  # it has an entry for each process
-        state["optimizer_history"] = state["optimizer_history"][-1]
-    return list(_differing(*states, ""))
+    (first, second), different = map(_values, (one, two)), object()
+    return [name for name in {**first, **second} if not _same(first.get(name, different), second.get(name))]
 
 
-def _differing(one: Any, two: Any, name: str) -> Iterator[str]:
-    if type(one) is not type(two):
-        yield f"{name}: {one!r} and {two!r}"
-    elif isinstance(one, dict):
-        for key in dict.fromkeys([*one, *two]):
-            if key in CLOCKS or (not name and key == "cfg"):
-                continue
-            if key in one and key in two:
-                yield from _differing(one[key], two[key], f"{name}/{key}")
-            else:
-                yield f"{name}/{key}: in one of them"
-    elif isinstance(one, (list, tuple)) and len(one) == len(two):
-        for place, pair in enumerate(zip(one, two)):
-            yield from _differing(*pair, f"{name}/{place}")
-    elif isinstance(one, torch.Tensor):
-        if one.dtype != two.dtype or not torch.equal(one, two):
-            yield f"{name}: a tensor"
-    elif one != two:
-        yield f"{name}: {one!r} and {two!r}"
+def _values(path: Path) -> "dict[str, Any]":
+    """The values in the state of a checkpoint by their places, without those that a clock makes differ."""
+    state = load_checkpoint_to_cpu(str(path))
+    state["optimizer_history"] = state["optimizer_history"][-1]  # it has an entry for each process
+    del state["cfg"]
+    leaves, _ = tree_flatten_with_path(state, is_leaf=lambda value: value in ({}, []))
+    return {keystr(place): value for place, value in leaves if not CLOCKS & {getattr(key, "key", "") for key in place}}
+
+
+def _same(one: Any, two: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor):
+        return one.dtype == two.dtype and torch.equal(one, two)
+    return type(one) is type(two) and bool(one == two)

@@ -50,15 +50,8 @@ def _expected(batch: Batch, settings: Settings, log_weights: Tensor, kl: Optiona
     reconstruction = -batch.sum((weights.detach() * out.log_likelihood).sum(-1))
     exact = -batch.sum((batch.latent.log_prior + out.log_likelihood).logsumexp(-1)).detach()
     # with q and --kl-weight 1 the negative variational bound (ELBO)
-    loss = out.total if kl is None else out.total + settings.kl_weight * kl
-    return Terms(
-        loss,
-        reconstruction,
-        None if kl is None else kl.detach(),
-        exact,
-        correct_words(out),
-        posterior_correct_words(batch, out),
-    )
+    loss, value = (out.total, None) if kl is None else (out.total + settings.kl_weight * kl, kl.detach())
+    return Terms(loss, reconstruction, value, exact, correct_words(out), posterior_correct_words(batch, out))
 
 
 @register_objective("first-order", chain=True)
@@ -81,15 +74,12 @@ def first_order(batch: Batch, settings: Settings, average: MovingAverage) -> Ter
     if torch.is_grad_enabled():
         (shares,) = torch.autograd.grad(total, emissions, retain_graph=True)
     out = expected_nll(batch.words(), shares, settings.smoothing, predictions.detach().exp().unsqueeze(0))
-    exact = _exact(batch, chain, words.log_likelihood) if settings.smoothing else -total.detach()
+    exact = -total.detach()
+    if settings.smoothing:
+        with torch.no_grad():
+            exact = -batch.sum(forward_algorithm(chain, content, words.log_likelihood)[1])
     # the gradients of p(y_t | z_t) without the value of their sum
     return Terms(-total + out.total - out.total.detach(), exact, None, exact, correct_words(out))
-
-
-def _exact(batch: Batch, chain: JumpChain, emissions: Tensor) -> Tensor:
-    """-log p(y) without label smoothing."""
-    with torch.no_grad():
-        return -batch.sum(forward_algorithm(chain, batch.latent.log_prior, emissions)[1])
 
 
 class Evaluation(NamedTuple):

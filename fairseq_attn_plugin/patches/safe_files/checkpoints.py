@@ -25,7 +25,7 @@ from fairseq_attn_plugin.errors import OptionError, one_line
 from ..data_folders import check_dictionaries
 from ..messages import explained, file_error, own_words, raised_inside
 from ..wrapping import Patch
-from .contents import cannot_be_read, check_file, check_state, elements
+from .contents import cannot_be_read, check_file, check_state
 
 __all__ = ["CHECKED", "Limit"]
 
@@ -74,7 +74,7 @@ class Limit:
     def add(self, path: str, state: Dict[str, Any]) -> None:
         """Allow what a further file has."""
         self.path, self.extra[path] = path, state.get("extra_state")
-        self.elements += self.FACTOR * elements(state["model"])
+        self.elements += self.FACTOR * sum(one.numel() for one in state["model"].values() if torch.is_tensor(one))
         self.modules += 10 * self.FACTOR * len(state["model"])
 
     def take(self, number: int, modules: int = 0) -> None:

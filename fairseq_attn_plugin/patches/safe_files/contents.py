@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["cannot_be_read", "check_file", "check_state", "elements"]
+__all__ = ["cannot_be_read", "check_file", "check_state"]
 
 GREATEST_CONFIG = 100_000  # values; fairseq's own have about 1,000
 DEEPEST_CONFIG = 50
@@ -198,11 +198,3 @@ def _refers(value: Any) -> bool:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return False
     return _unfit_option(parsed, "") is not None if parsed != value else False
-
-
-# ---- the parameters
-
-
-def elements(parameters: Dict[str, Any]) -> int:
-    """How many elements the tensors of a state dict have."""
-    return sum(value.numel() for value in parameters.values() if isinstance(value, Tensor))

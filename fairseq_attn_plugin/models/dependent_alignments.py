@@ -1,22 +1,27 @@
-"""LSTM encoder-decoder models with first-order alignments, and their named architectures.
+"""Latent alignment models whose alignments depend on each other, and their named architectures.
 
 ``lstm_latent_first_order`` is ``lstm_latent`` whose alignment of a word depends on that of the word before.
 ``--criterion latent_alignment --objective first-order`` trains it by its exact likelihood.
+
+``lstm_posterior`` has posterior attention (Shankar and Sarawagi 2019): the next step reads the posterior of the last
+alignment. :mod:`fairseq_attn_plugin.modules.latent.posterior_decoder` has the formulas.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Dict, Tuple, Type
+from typing import Any, ClassVar, Dict, Optional, Tuple, Type
 
 from torch import Tensor
 
+from ..attention import Attention
 from ..errors import OptionError
 from ..modules.latent.first_order_decoder import FirstOrderDecoder
+from ..modules.latent.posterior_decoder import PosteriorDecoder
 from ..ops.precision import precision_of, products_in
 from ..options import need, option, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture
 from .latent_lstm import LATENT_SIZES, LatentLSTMConfig, LatentLSTMModel
 
-__all__ = ["FirstOrderConfig", "FirstOrderModel"]
+__all__ = ["FirstOrderConfig", "FirstOrderModel", "PosteriorLSTMConfig", "PosteriorLSTMModel"]
 
 MOST_WIDTHS = 10_000
 
@@ -98,3 +103,59 @@ class FirstOrderModel(LatentLSTMModel):
 
 register_architecture("lstm_latent_first_order", **LATENT_SIZES)(FirstOrderModel)
 register_architecture("lstm_latent_first_order_small", **SMALL_SIZES)(FirstOrderModel)
+
+
+@dataclass
+class PosteriorLSTMConfig(LatentLSTMConfig):
+    """Options of ``lstm_posterior``, besides those of ``lstm_latent``."""
+
+    posterior_topk: Optional[int] = option(
+        None,
+        "feed the posterior among the K positions that are most probable under the prior, which saves time (default: "
+        "among all)",
+    )
+
+
+class PosteriorLSTMModel(LatentLSTMModel):
+    """Latent alignment model that is fed p(z_t | x, y_<=t)."""
+
+    decoder: PosteriorDecoder
+    base_config: ClassVar[Type[Any]] = PosteriorLSTMConfig
+    decoder_class = PosteriorDecoder
+
+    @classmethod
+    def check(cls, cfg: Any, task: Any) -> None:
+        super().check(cfg, task)
+        if cfg.input_feeding != "context":
+            raise OptionError(
+                f"--input-feeding {cfg.input_feeding}: posterior attention feeds the posterior's context; must be "
+                "context, or choose --arch lstm_latent"
+            )
+        if cfg.latent_topk_feed:
+            raise OptionError(
+                "--latent-topk-feed: feeds a context of the prior, and this model feeds the posterior's; leave it out, "
+                "or use --posterior-topk"
+            )
+        if cfg.posterior_topk is not None and cfg.posterior_topk < 1:
+            raise OptionError(f"--posterior-topk {cfg.posterior_topk}: must be at least 1 position")
+
+    @classmethod
+    def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[Attention]:
+        attention = super().build_attention(cfg, query_dim, memory_dim)
+        if attention is not None and attention.recurrent and type(attention).advance is Attention.advance:
+            raise OptionError(
+                f"--attention {cfg.attention}: does not define advance(), which posterior attention needs; choose "
+                "another mechanism, or --arch lstm_latent"
+            )
+        return attention
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> "PosteriorLSTMModel":
+        model = super().build_model(cfg, task)
+        assert isinstance(model, PosteriorLSTMModel)
+        model.decoder.posterior_topk = cfg.posterior_topk
+        return model
+
+
+register_architecture("lstm_posterior", **LATENT_SIZES)(PosteriorLSTMModel)
+register_architecture("lstm_posterior_small", **SMALL_SIZES)(PosteriorLSTMModel)

@@ -1,5 +1,0 @@
-"""The learning-rate schedulers of this package. Importing it registers them with fairseq."""
-
-from . import decay_after_rise
-
-__all__ = ["decay_after_rise"]
