@@ -24,7 +24,8 @@ from torch import Tensor, nn
 
 from ..ops.deferred import accumulate, linear, share, shared_in_pass
 from ..ops.dropout import dropout_mask
-from ..ops.lstm import fused_lstm_cell, gru_cell, has_fused_cell, lstm_cell
+from ..ops.gru import gru_cell
+from ..ops.lstm import fused_lstm_cell, has_fused_cell, lstm_cell
 from ..ops.precision import fixed_weights, product_type
 from .dropout import Dropout
 

@@ -6,16 +6,17 @@ A module keeps its layers under the name of their kind, so that a checkpoint say
 
 from __future__ import annotations
 
-from typing import Dict, Tuple, Type
+from typing import Dict, Optional, Tuple, Type
 
 import torch
 from torch import Tensor, nn
 
 from ..ops.devices import constant
 from ..ops.dropout import dropout
+from ..ops.gru import gru_layer
 from ..ops.lstm import CLOSED, computed_by_layers, lstm_layer
 
-__all__ = ["KINDS", "STATES", "forget_bias_", "run", "uniform_", "with_padding_input"]
+__all__ = ["KINDS", "STATES", "forget_bias_", "rnn_layer", "run", "uniform_", "with_padding_input"]
 
 KINDS: Dict[str, Type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 STATES = {"lstm": ("hidden", "cell"), "gru": ("hidden",)}  # what a layer of each kind hands to its next step
@@ -56,8 +57,23 @@ def with_padding_input(weight: Tensor, kind: str = "lstm") -> Tensor:
     return torch.cat([weight, _closed(len(weight), kind, weight.dtype, weight.device)], dim=1)
 
 
+def rnn_layer(
+    x: Tensor,
+    rnn: nn.RNNBase,
+    layer: int,
+    states: Optional[Tuple[Tensor, ...]] = None,
+    padding: Optional[Tensor] = None,
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """One layer by :func:`~fairseq_attn_plugin.ops.lstm.lstm_layer` or :func:`~fairseq_attn_plugin.ops.gru.gru_layer`:
+    hidden states ``[T, R, directions * H]``, and an LSTM's last cell states ``[directions, R, H]``."""
+    if isinstance(rnn, nn.LSTM):
+        return lstm_layer(x, rnn, layer, states, padding)  # type: ignore[arg-type]
+    assert isinstance(rnn, nn.GRU)
+    return gru_layer(x, rnn, layer, None if states is None else states[0], padding), None
+
+
 def run(x: Tensor, rnn: nn.RNNBase, states: Tuple[Tensor, ...], training: bool) -> Tuple[Tensor, Tuple[Tensor, ...]]:
-    """What ``rnn(x, states)`` computes for a module of one direction, by layers of our own in half precision.
+    """What ``rnn(x, states)`` computes for a module of one direction, by layers of our own where torch's are worse.
 
     Args:
         x: ``[R, T, I]``
@@ -71,13 +87,11 @@ def run(x: Tensor, rnn: nn.RNNBase, states: Tuple[Tensor, ...], training: bool) 
     if not computed_by_layers(x, rnn):
         hidden, last = rnn(x, states if len(states) > 1 else states[0])
         return hidden, last if isinstance(last, tuple) else (last,)
-    assert isinstance(rnn, nn.LSTM)
     outputs, last_hidden, last_cell = x.transpose(0, 1), [], []
     for layer in range(rnn.num_layers):
         if layer:
             outputs = dropout(outputs, rnn.dropout, training)
-        hidden, cell = (state[layer : layer + 1] for state in states)
-        outputs, cell = lstm_layer(outputs, rnn, layer, (hidden, cell))
+        outputs, cell = rnn_layer(outputs, rnn, layer, tuple(state[layer : layer + 1] for state in states))
         last_hidden.append(outputs[-1])
-        last_cell.append(cell)
-    return outputs.transpose(0, 1), (torch.stack(last_hidden), torch.cat(last_cell))
+        last_cell += [] if cell is None else [cell]
+    return outputs.transpose(0, 1), (torch.stack(last_hidden), *([torch.cat(last_cell)] if last_cell else []))

@@ -1,17 +1,12 @@
-"""Steps of LSTMs and GRUs, and layers of LSTMs over whole sequences whose products are in bfloat16.
+"""LSTM steps, and layers of LSTMs over whole sequences whose products are in bfloat16.
 
     i, f, o = sigmoid(gates_i), sigmoid(gates_f), sigmoid(gates_o);   g = tanh(gates_g)
     c = f * c_prev + i * g;   h = o * tanh(c)
 
-(Hochreiter and Schmidhuber 1997, "Long Short-Term Memory", with the forget gates of Gers et al. 2000), and
-
-    r, z = sigmoid(x_r + u_r), sigmoid(x_z + u_z);   n = tanh(x_n + r * u_n);   h = n + z * (h_prev - n)
-
-with x = W_x x_t + b_x and u = W_h h_prev + b_h (Cho et al. 2014, "Learning Phrase Representations using RNN
-Encoder-Decoder for Statistical Machine Translation", in the form of cuDNN and of ``torch.nn.GRU``, which applies the
-reset gate r after the product). A decoder with input feeding computes the products itself
-(:mod:`fairseq_attn_plugin.modules.recurrence`) and calls :func:`lstm_cell` or :func:`gru_cell` for the element-wise
-part. A GPU has torch's own fused LSTM cell (:func:`fused_lstm_cell`), one kernel in each pass.
+(Hochreiter and Schmidhuber 1997, "Long Short-Term Memory", with the forget gates of Gers et al. 2000).
+``torch.nn.LSTMCell`` combines this with two matrix products. A decoder with input feeding computes the products itself
+(:mod:`fairseq_attn_plugin.modules.recurrence`) and calls :func:`lstm_cell` for the element-wise part. A GPU has torch's
+own fused cell (:func:`fused_lstm_cell`), one kernel in each pass.
 
 :func:`lstm_layer` is a layer as one autograd node. The products with all inputs are one product before the loop, and so
 are the gradients of the weights and of the inputs after it. Cell states, element-wise arithmetic and results are in
@@ -41,12 +36,13 @@ from .products import Prepared, outer, tall
 
 __all__ = [
     "CLOSED",
+    "by_step",
     "computed_by_layers",
     "fused_lstm_cell",
-    "gru_cell",
     "has_fused_cell",
     "lstm_cell",
     "lstm_layer",
+    "reading_orders",
 ]
 
 # The pre-activation of a closed gate: its sigmoid is exactly 0, and that of its negative, of an open gate, exactly 1.
@@ -69,23 +65,6 @@ def lstm_cell(gates: Tensor, cell: Tensor) -> Tuple[Tensor, Tensor]:
     i, f, g, o = gates.to(cell.dtype).split(int(gates.size(-1)) // 4, dim=-1)
     cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
     return torch.sigmoid(o) * torch.tanh(cell), cell
-
-
-def gru_cell(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
-    """One GRU step from its pre-activations.
-
-    Args:
-        inputs: ``[..., 3 * H]``, x in torch's order: reset, update, new; in any precision
-        recurrent: ``[..., 3 * H]``, u in that order
-        hidden: ``[..., H]``, the previous state
-
-    Returns:
-        the new state ``[..., H]``, in the type of ``hidden``, as is all arithmetic
-    """
-    size, kind = int(hidden.size(-1)), hidden.dtype
-    (x_r, x_z, x_n), (u_r, u_z, u_n) = (x.to(kind).split(size, dim=-1) for x in (inputs, recurrent))
-    new = torch.tanh(x_n + torch.sigmoid(x_r + u_r) * u_n)
-    return torch.lerp(new, hidden, torch.sigmoid(x_z + u_z))
 
 
 def has_fused_cell(like: Tensor) -> bool:
@@ -154,7 +133,7 @@ class _Direction(NamedTuple):
     cell: Tensor  # [R, H]
 
 
-def _reading_orders(steps: int, directions: int) -> List[Sequence[int]]:
+def reading_orders(steps: int, directions: int) -> List[Sequence[int]]:
     """The positions in the order of their computation; the second LSTM of a layer reads backwards."""
     orders: List[Sequence[int]] = [range(steps), range(steps - 1, -1, -1)]
     return orders[:directions]
@@ -183,14 +162,14 @@ class _Layer(Function):
                 one[:, :size].index_fill_(0, padding, CLOSED)
                 one[:, size : 2 * size].index_fill_(0, padding, -CLOSED)
         hiddens = [inputs.new_zeros(len(inputs) + rows, size) for _ in directions]
-        stepped = [_by_step(one, steps, rows) for one in gates]
-        hidden = [_by_step(one, steps + 1, rows) for one in hiddens]
+        stepped = [by_step(one, steps, rows) for one in gates]
+        hidden = [by_step(one, steps + 1, rows) for one in hiddens]
         cell, squashed = x.new_empty(steps + 1, *shape), x.new_empty(steps, *shape)
         for number, one in enumerate(directions):
             hidden[number][-number], cell[0, number] = one.hidden, one.cell
         activated, h = x.new_empty(*shape[:2], 4 * size), x.new_empty(shape)
         outputs = x.new_empty(steps, rows, len(directions), size)
-        for count, positions in enumerate(zip(*_reading_orders(steps, len(directions)))):
+        for count, positions in enumerate(zip(*reading_orders(steps, len(directions)))):
             for number, t in enumerate(positions):
                 activated[number] = stepped[number][t].addmm_(hidden[number][t + number], w_hiddens[number].t())
             _folded_forward(activated, cell[count], h, cell[count + 1], squashed[count])
@@ -214,10 +193,10 @@ class _Layer(Function):
         d_flat = [torch.empty_like(one) for one in gates]
         for one in d_flat:
             one[steps * rows :].zero_()
-        gates, d_gates = ([_by_step(one, steps, rows) for one in part] for part in (gates, d_flat))
+        gates, d_gates = ([by_step(one, steps, rows) for one in part] for part in (gates, d_flat))
         d_hidden, activated = torch.zeros_like(d_cell), d_cell.new_empty(directions, rows, 4 * size)
         change = torch.empty_like(activated)
-        orders = _reading_orders(steps, directions)
+        orders = reading_orders(steps, directions)
         for count in range(steps - 1, -1, -1):
             positions = [order[count] for order in orders]
             for number, t in enumerate(positions):
@@ -236,10 +215,10 @@ class _Layer(Function):
             gradients += [_fold_(each.to(d_cell.dtype), GRADIENT) for each in parameters]
             gradients += [d_hidden[number], d_cell[number]]
         assert d_x is not None
-        return (_by_step(d_x, steps, rows).to(d_cell.dtype), *gradients)
+        return (by_step(d_x, steps, rows).to(d_cell.dtype), *gradients)
 
 
-def _by_step(matrix: Tensor, steps: int, rows: int) -> Tensor:
+def by_step(matrix: Tensor, steps: int, rows: int) -> Tensor:
     """A matrix whose rows are positions, and zeros after them, as ``[steps, rows, ...]``."""
     return matrix[: steps * rows].view(steps, rows, -1)
 
@@ -249,15 +228,13 @@ def _folded(parameter: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def computed_by_layers(x: Tensor, rnn: nn.RNNBase) -> bool:
-    """Whether LSTM layers of our own replace those of torch: on a processor, where products are in half precision, and
-    where a step has enough of them. A step of a few rows or units takes less time in torch's float32.
+    """Whether layers of our own replace those of torch: on a processor, where products are in half precision, and where
+    a step has enough of them. A step of a few rows or units takes less time in torch's float32.
 
     Args:
         x: ``[R, T, I]``, the input of the first layer
     """
-    if not isinstance(rnn, nn.LSTM) or x.device.type != "cpu" or autocast_enabled(x):
-        return False
-    if not x.dtype == torch.float32 != product_type(x):
+    if x.device.type != "cpu" or not x.dtype == torch.float32 != product_type(x) or autocast_enabled(x):
         return False
     directions = 2 if rnn.bidirectional else 1
     weights = sum(weight.numel() for one in rnn.all_weights[:directions] for weight in one if weight.dim() == 2)

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from ...ops.devices import on_gpu
 from ...ops.dropout import dropout
-from ...ops.lstm import computed_by_layers, lstm_layer
+from ...ops.lstm import computed_by_layers
 from ...ops.packed import PackedLSTM
 from ...ops.precision import fixed_weights
 from ..dropout import Dropout
-from ..rnn import KINDS, STATES, uniform_, with_padding_input
+from ..rnn import KINDS, STATES, rnn_layer, uniform_, with_padding_input
 from .source_encoder import EncoderOut, SourceEncoder
 
 __all__ = ["LSTMEncoder", "ends_of_words"]
@@ -182,13 +182,13 @@ class LSTMEncoder(SourceEncoder):
         for layer in range(self.num_layers):
             if layer:
                 outputs = dropout(outputs, self.rnn.dropout, self.training)
-            outputs, last_cell = lstm_layer(outputs, self.rnn, layer, padding=padding)  # type: ignore[arg-type]
+            outputs, last_cell = rnn_layer(outputs, self.rnn, layer, padding=padding)
             hidden += [h[end, rows] for h, end in zip(outputs.split(self.rnn.hidden_size, dim=-1), ends)]
-            cells.append(last_cell)
+            cells += [] if last_cell is None else [last_cell]
         encodings = outputs.transpose(0, 1)
         if pad_mask is not None:
             encodings = encodings.masked_fill(pad_mask.unsqueeze(-1), 0.0)
-        return encodings, (torch.stack(hidden), torch.cat(cells))
+        return encodings, (torch.stack(hidden), *([torch.cat(cells)] if cells else []))
 
     def _join_directions(self, states: Tensor) -> Tensor:
         """``[layers * directions, B, H]`` to ``[B, layers, directions * H]``."""

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...ops.lstm import computed_by_layers, lstm_layer
-from ..rnn import KINDS
+from ...ops.lstm import computed_by_layers
+from ..rnn import KINDS, rnn_layer
 
 __all__ = ["Block", "BlockRNN", "RaggedEncoder", "fill_of", "make_blocks"]
 
@@ -93,7 +93,7 @@ class BlockRNN(nn.Module):
 
 def _run(rnn: nn.RNNBase, values: Tensor) -> Tensor:
     if computed_by_layers(values, rnn):
-        return lstm_layer(values.transpose(0, 1), rnn, 0)[0].transpose(0, 1)  # type: ignore[arg-type]
+        return rnn_layer(values.transpose(0, 1), rnn, 0)[0].transpose(0, 1)
     states: Tensor = rnn(values)[0]
     return states
 
