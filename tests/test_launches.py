@@ -15,7 +15,7 @@ from models_for_tests import build, fake_task, needs_autocast
 
 from fairseq_attn_plugin.attention import NORMALIZERS
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
-from fairseq_attn_plugin.modules import recurrence
+from fairseq_attn_plugin.modules import copying, recurrence
 from fairseq_attn_plugin.modules.encoders import encoder
 from fairseq_attn_plugin.ops import total_variation
 from fairseq_attn_plugin.ops.likelihoods import alignment_blocks, vocabulary_loss
@@ -94,7 +94,7 @@ def test_copying_does_not_wait_for_the_host():
 @pytest.fixture
 def gpu_paths(monkeypatch):
     """Modules take the ways of a GPU; the fused cell is this project's own."""
-    for module in (encoder, alignment_blocks, all_pairs, total_variation, vocabulary_loss):
+    for module in (encoder, copying, alignment_blocks, all_pairs, total_variation, vocabulary_loss):
         monkeypatch.setattr(module, "on_gpu", lambda x: True)
     monkeypatch.setattr(recurrence, "has_fused_cell", lambda like: True)
     monkeypatch.setattr(recurrence, "fused_lstm_cell", lambda gates, others, cell: lstm_cell(gates + others, cell))

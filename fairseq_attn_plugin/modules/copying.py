@@ -14,13 +14,17 @@ Shapes: B sentences, R = B times the beam rows, N source positions, T steps, V w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..ops.deferred import Linear
+from ..ops.deferred import Linear, project
+from ..ops.devices import on_gpu
+from ..ops.likelihoods.alignment_blocks import rows_of_a_block
+from ..ops.likelihoods.vocabulary_loss import Targets, VocabularyLoss
+from ..ops.precision import recomputed
 from .rnn import uniform_
 
 __all__ = ["Copying"]
@@ -61,14 +65,95 @@ class Copying(nn.Module):
             tokens: the source words ``[B, N]``
 
         Returns:
-            ``[R, T, V]`` in float32 or better; without copies where the sum is next to zero
+            ``[R, T, V]`` in float32 or better
         """
-        full = torch.promote_types(logits.dtype, torch.float32)
-        gate = self.gate(features).to(full)  # its sigmoid is p_gen, eq. 8
-        log_words = logits.to(full).log_softmax(-1) + F.logsigmoid(gate)
-        copied = weights.to(full) * torch.sigmoid(-gate)
+        log_words, copied = self._parts(logits, features, weights)
         beam = logits.size(0) // tokens.size(0)
         ids = self.target_of[tokens].unsqueeze(1).expand(-1, beam, -1).reshape(logits.size(0), 1, -1)
         shares = torch.zeros_like(log_words).scatter_add(2, ids.expand_as(copied), copied)
-        sums = log_words.exp() + shares  # eq. 9
-        return torch.where(sums > SMALLEST, sums.clamp(min=SMALLEST).log(), log_words)
+        return _log_sum(log_words, shares)
+
+    def loss(
+        self,
+        features: Tensor,
+        vocabulary: Tuple[Tensor, Optional[Tensor]],
+        weights: Tensor,
+        tokens: Tensor,
+        targets: Targets,
+    ) -> VocabularyLoss:
+        """The loss of words, label smoothing of the mixture included; the logits are computed block by block.
+
+        Each block is computed again in the backward pass, so that its logits are held for a moment only.
+
+        Args:
+            features: ``[B, T, F]``
+            vocabulary: weight ``[V, F]`` and bias ``[V]`` or None of the projection to z
+            weights: ``[B, T, N]``
+            tokens: ``[B, N]``
+            targets: words ``[B, T]``
+        """
+        words, ids = targets.words, self.target_of[tokens]
+        if on_gpu(words):  # the host does not know which words are padding: they are computed, with the weight 0
+            sentences = torch.arange(len(words), device=words.device).repeat_interleave(words.size(1))
+            flat = features.flatten(0, 1), weights.flatten(0, 1), words.flatten()
+        else:
+            sentences, steps = words.ne(targets.pad).nonzero(as_tuple=True)  # no product is wasted on padding
+            flat = features[sentences, steps], weights[sentences, steps], words[sentences, steps]
+        places: Optional[Tensor] = None
+        if targets.smoothing:
+            places = ids.unsqueeze(1).eq(ids.unsqueeze(2)).to(torch.uint8).argmax(2)  # the first of the greatest
+        at_once = rows_of_a_block(features, 4 * len(vocabulary[0]))
+
+        def block(x: Tensor, a: Tensor, y: Tensor, rows: Tensor) -> Tuple[Tensor, Tensor]:
+            first = None if places is None else places[rows]
+            return self._block(x, vocabulary, a, ids[rows], first, y, targets)
+
+        sums: List[Tuple[Tensor, Tensor]] = [
+            recomputed(block, *part, preserve_rng_state=False)
+            for part in zip(*(x.split(at_once) for x in (*flat, sentences)))
+        ]
+        loss, nll = (torch.stack(parts).sum(0) for parts in zip(*sums))
+        return VocabularyLoss(loss, nll.detach())
+
+    def _block(
+        self,
+        features: Tensor,
+        vocabulary: Tuple[Tensor, Optional[Tensor]],
+        weights: Tensor,
+        ids: Tensor,
+        places: Optional[Tensor],
+        words: Tensor,
+        targets: Targets,
+    ) -> Tuple[Tensor, Tensor]:
+        """Loss of r words, and its part without label smoothing.
+
+        ``ids`` ``[r, N]`` are their source words. ``places`` ``[r, N]``, the first place of each in its sentence, are
+        given for label smoothing.
+        """
+        logits = project(features, *vocabulary)
+        log_words, copied = self._parts(logits, features, weights)
+        gold = log_words.gather(1, words.unsqueeze(1)).squeeze(1)
+        real = words.ne(targets.pad)
+        nll = -(_log_sum(gold, (copied * ids.eq(words.unsqueeze(1))).sum(1)) * real).sum()
+        if places is None:
+            return nll, nll.detach()
+        # Only the words of the source differ from g softmax(z): each at its first place, with all its copies.
+        all_copies = torch.zeros_like(copied).scatter_add(1, places, copied).gather(1, places)
+        own = log_words.gather(1, ids)
+        mixed = _log_sum(own, all_copies)
+        first = places == torch.arange(places.size(1), device=places.device)
+        of_all = ((log_words.sum(1) + ((mixed - own) * first).sum(1)) * real).sum()
+        uniform = targets.smoothing / (log_words.size(1) - 1)
+        return (1 - targets.smoothing - uniform) * nll - uniform * of_all, nll.detach()
+
+    def _parts(self, logits: Tensor, features: Tensor, weights: Tensor) -> Tuple[Tensor, Tensor]:
+        """log(g softmax(z)) ``[..., V]`` and (1 - g) a ``[..., N]``, in float32 or better."""
+        full = torch.promote_types(logits.dtype, torch.float32)
+        gate = self.gate(features).to(full)  # its sigmoid is p_gen, eq. 8
+        return logits.to(full).log_softmax(-1) + F.logsigmoid(gate), weights.to(full) * torch.sigmoid(-gate)
+
+
+def _log_sum(logs: Tensor, shares: Tensor) -> Tensor:
+    """log(e^logs + shares), for shares of zero too; ``logs`` where the sum is next to zero."""
+    sums = logs.exp() + shares  # eq. 9
+    return torch.where(sums > SMALLEST, sums.clamp(min=SMALLEST).log(), logs)

@@ -120,7 +120,11 @@ class LSTMDecoder(RecurrentDecoder):
         decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
         if targets is not None and self.sums_losses:
             features = self._output_features(decoded.features)
-            return vocabulary_loss(features, *self.vocabulary, targets), self._extra(decoded)
+            if self.copying is None:
+                return vocabulary_loss(features, *self.vocabulary, targets), self._extra(decoded)
+            assert decoded.weights is not None
+            loss = self.copying.loss(features, self.vocabulary, decoded.weights, encoder_out["tokens"], targets)
+            return loss, self._extra(decoded)
         return self.words_of(decoded, source, encoder_out), self._extra(decoded)
 
     def words_of(self, decoded: Decoded, source: SourceMemory, encoder_out: EncoderOut) -> Tensor:
@@ -201,8 +205,8 @@ class LSTMDecoder(RecurrentDecoder):
 
     @property
     def sums_losses(self) -> bool:
-        """Whether :meth:`forward` returns losses: with an ordinary softmax, without a lexicon and copies."""
-        return self.adaptive_softmax is None and self.copying is None and not self.lexicon.active
+        """Whether :meth:`forward` returns losses: with an ordinary softmax and without a lexicon."""
+        return self.adaptive_softmax is None and not self.lexicon.active
 
     @property
     def returns_log_probs(self) -> bool:

@@ -3,7 +3,7 @@
 ``cross_entropy``, ``label_smoothed_cross_entropy`` and ``..._with_alignment`` ask the models of this package for the
 loss itself (:mod:`fairseq_attn_plugin.criterions.vocabulary_losses`). They take logits as before where they need more
 than sums: with ``--report-accuracy``, without reduction, in subclasses with a loss of their own, and for models with an
-adaptive softmax, a lexicon, copies or a latent alignment.
+adaptive softmax, a lexicon or a latent alignment.
 """
 
 from typing import Any, Callable, Dict

@@ -1,13 +1,17 @@
-"""Copying of source words: the mixture against the formula, word by word, and models that copy."""
+"""Copying of source words: the mixture and its loss against the formula, word by word, and models that copy."""
+
+import math
 
 import pytest
 import torch
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from latent_models import sample
 from models_for_tests import build, dictionary, fake_task
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.copying import Copying
+from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
+from fairseq_attn_plugin.ops.likelihoods.vocabulary_loss import Targets
 
 PAD, UNK, UNITS = 1, 3, 6
 
@@ -68,6 +72,21 @@ def test_probabilities_equal_the_formula(beam):
     torch.testing.assert_close(ones, torch.autograd.grad(expected.log().square().sum(), leaves))
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_loss_in_blocks_is_fairseqs_of_the_formula(smoothing, monkeypatch):
+    monkeypatch.setattr(alignment_blocks, "BLOCK_BYTES", {"cpu": 4 * 14 * 3, "cuda": 1})  # 3 words at a time
+    copying, features, weight, bias, weights, tokens = mixture()
+    target = torch.tensor([[7, 5, UNK, 2], [6, 11, 2, PAD], [4, 2, PAD, PAD]])
+    log_probs = formula(copying, features, weight, bias, weights, tokens).log()
+    flat = log_probs.flatten(0, 1), target.flatten()
+    loss, nll = label_smoothed_nll_loss(*flat, smoothing, ignore_index=PAD)
+    found = copying.loss(features, (weight, bias), weights, tokens, Targets(target, PAD, smoothing))
+    torch.testing.assert_close(found.loss, loss)
+    torch.testing.assert_close(found.nll, nll.detach())
+    leaves = (features, weight, bias, weights, *copying.gate.parameters())
+    torch.testing.assert_close(torch.autograd.grad(found.loss, leaves), torch.autograd.grad(loss, leaves))
+
+
 @pytest.mark.parametrize("gate", [-300.0, 300.0])
 def test_finite_where_one_part_underflows(gate):
     """In float32, with words that neither part can give."""
@@ -75,9 +94,12 @@ def test_finite_where_one_part_underflows(gate):
     copying.float().gate.bias.data.fill_(gate)
     weights = weights.detach().float().requires_grad_()
     features = features.detach().float().mul(30).requires_grad_()
-    value = copying(features @ weight.detach().float().t(), features, weights, tokens).sum()
-    grads = torch.autograd.grad(value, (features, weights, *copying.gate.parameters()))
-    assert value.isfinite() and all(grad.isfinite().all() for grad in grads)
+    log_probs = copying(features @ weight.detach().float().t(), features, weights, tokens)
+    target = torch.full(features.shape[:2], 5)
+    loss = copying.loss(features, (weight.detach().float(), None), weights, tokens, Targets(target, PAD, 0.1)).loss
+    for value in (log_probs.sum(), loss):
+        grads = torch.autograd.grad(value, (features, weights, *copying.gate.parameters()))
+        assert value.isfinite() and all(grad.isfinite().all() for grad in grads)
 
 
 def test_words_of_other_dictionaries_and_checkpoints():
@@ -88,15 +110,37 @@ def test_words_of_other_dictionaries_and_checkpoints():
     assert all(value.is_floating_point() for value in copying.state_dict().values())  # what --store-ema averages
 
 
+def make(**options):
+    torch.manual_seed(7)
+    model = build("attn_lstm", copy_attention=True, **options).double().eval()
+    for parameter in model.parameters():
+        parameter.data *= 4
+    return model
+
+
+@pytest.mark.parametrize("options", [{}, {"decoder_out_embed_dim": 9}, {"output_layer": "linear"}])
 @pytest.mark.parametrize("feeding", ["output", "context", "none"])
-def test_a_model_returns_log_probabilities(feeding):
-    model, batch = build("attn_lstm", copy_attention=True, input_feeding=feeding, decoder_out_embed_dim=9), sample()
-    output = model.eval()(**batch["net_input"])
-    torch.testing.assert_close(output[0].exp().sum(-1), torch.ones(output[0].shape[:2]))
-    torch.testing.assert_close(model.get_normalized_probs(output, log_probs=True), output[0])
-    criterion = LabelSmoothedCrossEntropyCriterion(fake_task(), sentence_avg=False, label_smoothing=0.1)
-    criterion(model, batch)[0].backward()
-    assert model.decoder.copying.gate.weight.grad.ne(0).any()
+def test_the_loss_of_a_model_is_that_of_its_probabilities(options, feeding):
+    model, batch = make(input_feeding=feeding, **options), sample()
+    output = model(**batch["net_input"])
+    log_probs = output[0]
+    torch.testing.assert_close(model.get_normalized_probs(output, log_probs=True), log_probs.float())
+    expected, nll = label_smoothed_nll_loss(log_probs.flatten(0, 1), batch["target"].flatten(), 0.1, ignore_index=PAD)
+    found, extra = model(**batch["net_input"], targets=Targets(batch["target"], PAD, 0.1))
+    torch.testing.assert_close((found.loss, found.nll), (expected, nll.detach()))
+    names = [name for name, _ in model.named_parameters()]
+    assert "decoder.copying.gate.weight" in names
+    pairs = zip(*(torch.autograd.grad(x, list(model.parameters())) for x in (found.loss, expected)))
+    for name, (one, other) in zip(names, pairs):
+        torch.testing.assert_close(one, other, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_in_bfloat16_products_and_without_gradients(bfloat16):
+    model, batch = make(matmul_precision="bfloat16").float(), sample()
+    with torch.no_grad():
+        found, _ = model(**batch["net_input"], targets=Targets(batch["target"], PAD, 0.1))
+        expected, _ = make().float()(**batch["net_input"], targets=Targets(batch["target"], PAD, 0.1))
+    assert math.isclose(found.loss, expected.loss, rel_tol=0.05) and not found.loss.requires_grad
 
 
 @pytest.mark.parametrize(

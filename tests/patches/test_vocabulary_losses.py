@@ -151,8 +151,7 @@ def test_logits_of_models_that_need_them(tmp_path):
     lexicon.write_text("w0\tw1\t0.5\n", encoding="utf-8")
     assert not build("attn_lstm", TASK, adaptive_softmax_cutoff="8,12").decoder.sums_losses
     biased = build("attn_lstm", TASK, lexicon=str(lexicon))
-    copying = build("attn_lstm", TASK, copy_attention=True)
-    for model in (biased, copying, build("lstm_latent_small", TASK), build("lstm", TASK)):
+    for model in (biased, build("lstm_latent_small", TASK), build("lstm", TASK)):
         assert not run(STOCK["smoothed"](), model, training=False)[1]
 
 
