@@ -108,10 +108,8 @@ class Copying(nn.Module):
             first = None if places is None else places[rows]
             return self._block(x, vocabulary, a, ids[rows], first, y, targets)
 
-        sums: List[Tuple[Tensor, Tensor]] = [
-            recomputed(block, *part, preserve_rng_state=False)
-            for part in zip(*(x.split(at_once) for x in (*flat, sentences)))
-        ]
+        blocks = zip(*(x.split(at_once) for x in (*flat, sentences)))
+        sums: List[Tuple[Tensor, Tensor]] = [recomputed(block, *part) for part in blocks]
         loss, nll = (torch.stack(parts).sum(0) for parts in zip(*sums))
         return VocabularyLoss(loss, nll.detach())
 

@@ -89,7 +89,8 @@ def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], T]) -> T:
 def recomputed(function: Callable[..., Any], *arguments: Any) -> Any:
     """``function(*arguments)``, whose activations are computed again in the backward pass instead of kept.
 
-    Products have the precision of this call there, too, where the context of :func:`products_in` has ended.
+    Products have the precision of this call there, too, where the context of :func:`products_in` has ended. The function
+    draws no random numbers: to keep the state of its generator the host would wait for a GPU.
     """
     if not torch.is_grad_enabled():
         return function(*arguments)
@@ -99,7 +100,7 @@ def recomputed(function: Callable[..., Any], *arguments: Any) -> Any:
         with products_in(precision):
             return function(*arguments)
 
-    return checkpoint(in_precision, *arguments, use_reentrant=False)
+    return checkpoint(in_precision, *arguments, use_reentrant=False, preserve_rng_state=False)
 
 
 def training_precision(name: str) -> torch.dtype:
