@@ -89,8 +89,8 @@ def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], T]) -> T:
 def recomputed(function: Callable[..., Any], *arguments: Any) -> Any:
     """``function(*arguments)``, whose activations are computed again in the backward pass instead of kept.
 
-    Products have the precision of this call there, too, where the context of :func:`products_in` has ended. The function
-    draws no random numbers: to keep the state of its generator the host would wait for a GPU.
+    Products have the precision of this call there, too, where the context of :func:`products_in` has ended. The
+    function draws no random numbers: to keep the state of its generator the host would wait for a GPU.
     """
     if not torch.is_grad_enabled():
         return function(*arguments)
