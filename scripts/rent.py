@@ -26,7 +26,7 @@ from benchmark.measure import Clock, Sample, environment, interleave, round_rati
 from benchmark.models import train_step
 from benchmark.systems import Sizes, Spec, System, build_generator
 
-from fairseq_attn_plugin.decoding import stepper
+from fairseq_attn_plugin.decoding import generator, stepper
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 from fairseq_attn_plugin.ops import deferred, lstm, precision
 from fairseq_attn_plugin.ops import products as training_products
@@ -72,6 +72,7 @@ OF_TRAINING: dict[str, Any] = {
 OF_TRANSLATION: dict[str, Any] = {
     "packed products and traced steps": Change(stepper.is_fixed, no),
     "traced steps": Attribute(stepper, "UNTRACED", 1 << 30),
+    "parts of a batch": Attribute(generator, "ROWS", 1 << 30),
 }
 
 

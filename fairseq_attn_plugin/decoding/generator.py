@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any, Dict, List, Optional, Type
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Type
 
 from fairseq.search import (
     BeamSearch,
@@ -35,6 +35,7 @@ __all__ = ["AligningGenerator", "Generator", "generator_class"]
 
 logger = logging.getLogger(__name__)
 
+ROWS = 320  # hypotheses that are searched at once on a processor
 OWN = (BeamSearch, Sampling)
 OTHERS: Dict[type, str] = {
     DiverseBeamSearch: "--diverse-beam-groups",
@@ -142,7 +143,9 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
                 "(--max-len-a, --max-len-b)"
             )
         first = self.eos if bos_token is None else bos_token
-        found = self._searched(net_input, longest, first, prefix_tokens)
+        found: List[List[Dict[str, Any]]] = []
+        for part, prefix in self._parts(net_input, prefix_tokens):
+            found += self._searched(part, longest, first, prefix)
         for number, hypotheses in enumerate(found):
             if not hypotheses:
                 name = int(sample["id"][number]) if "id" in sample else number
@@ -166,6 +169,21 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         search = Search(self.steppers, net_input, options, longest, first, prefix)
         search.run()
         return search.hypotheses()
+
+    def _parts(
+        self, net_input: Dict[str, Any], prefix: Optional[Tensor]
+    ) -> Iterator[Tuple[Dict[str, Any], Optional[Tensor]]]:
+        """The batch and the prefix, or parts of them that stay in a processor's cache."""
+        source = net_input["src_tokens"]
+        at_once = max(1, ROWS // self.beam_size)
+        # samples depend on the order in which numbers are drawn
+        if source.device.type != "cpu" or len(source) <= at_once or self.search_options.sampling is not None:
+            yield net_input, prefix
+            return
+        for start in range(0, len(source), at_once):
+            rows = slice(start, start + at_once)
+            part = {name: x[rows] if isinstance(x, Tensor) else x for name, x in net_input.items()}
+            yield part, None if prefix is None else prefix[rows]
 
 
 class AligningGenerator(SequenceGeneratorWithAlignment, Generator):  # type: ignore[misc]

@@ -11,9 +11,10 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
 from models_for_tests import build, fake_task, make, pad_batch, systems
 
+from fairseq_attn_plugin.decoding import generator as decoding_generator
 from fairseq_attn_plugin.decoding.generator import AligningGenerator, Generator, generator_class
 from fairseq_attn_plugin.decoding.options import DecodingOptions
-from fairseq_attn_plugin.decoding.search import best_continuations
+from fairseq_attn_plugin.decoding.search import Search, best_continuations
 from fairseq_attn_plugin.decoding.stepper import Ensemble
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops import packed
@@ -275,6 +276,24 @@ def test_blocks_where_all_words_but_the_last_are_excluded(words):
         assert torch.equal(best[:, :3], log_probs[:, :, -1]) and best[:, 3:].eq(-math.inf).all()
         assert rows[:, :3].tolist() == [[0, 1, 2]] * 2 and index[:, :3].eq(words - 1).all()
         assert rows.ge(0).all() and rows.lt(3).all() and index.ge(0).all() and index.lt(words).all()
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_a_large_batch_is_searched_in_parts(prefixed, beam, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(decoding_generator, "ROWS", 12)
+    monkeypatch.setattr(
+        decoding_generator, "Search", lambda *args: sizes.append(len(args[1]["src_tokens"])) or Search(*args)
+    )
+    models = [sharpened(make("soft", "output"))]
+    batch = sample(LENGTHS * 3)
+    prefix = torch.randint(4, 12, (len(LENGTHS) * 3, 1)) if prefixed else None
+    assert assert_same(*both(models, batch, prefix, beam=beam)) == 3 * beam * len(LENGTHS)
+    assert sizes == ([12, 12, 3] if beam == 1 else [4] * 6 + [3])
+    sizes.clear()
+    assert assert_same(*both(models, batch, beam=beam, sampling=True))
+    assert sizes == [27]
 
 
 @pytest.mark.parametrize(
