@@ -61,7 +61,7 @@ class _Parser(argparse.ArgumentParser):
         wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)'", message)
         if wrong is not None:
             name, lists = wrong.group(1), f"{self.prog} --help lists the subcommands"
-            message = f"{name}: there is no such subcommand; {did_you_mean(name, COMMANDS, lists, 2, 0.5)}"
+            message = f"{name}: there is no such subcommand; {did_you_mean(name, [*COMMANDS, 'recipe'], lists, 2, 0.5)}"
         super().error(explain_choice(message) or message)
 
 

@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 WANTED="antlr4-python3-runtime bitarray certifi cffi charset-normalizer entmax hydra-core idna mock omegaconf
-  platformdirs pooch pycparser requests sacremoses shtab subword-nmt tensorboardx urllib3"
+  platformdirs pooch pycparser requests sacremoses subword-nmt tensorboardx urllib3"
 # shellcheck disable=SC2034 # read by the test
 PRESENT="click cython hypothesis jinja2 joblib numpy packaging portalocker protobuf pytest pytest-timeout pytest-xdist
   pyyaml regex sacrebleu scikit-learn sentencepiece tabulate torch torchaudio tqdm"

@@ -123,6 +123,8 @@ CASES += [
         {"attention_normalizer": "fusedmax"},
         {"copy_attention": True},
         {"output_layer": "linear"},
+        {"output_layer": "linear", "decoder_layers": 1},
+        {"output_layer": "linear", "decoder_layers": 3, "dropout": 0.3},
         {"rnn": "gru"},
         {"matmul_precision": "bfloat16"},
         {"decoder_attention": False},

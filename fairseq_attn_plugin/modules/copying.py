@@ -109,7 +109,7 @@ class Copying(nn.Module):
             return self._block(x, vocabulary, a, ids[rows], first, y, targets)
 
         blocks = zip(*(x.split(at_once) for x in (*flat, sentences)))
-        sums: List[Tuple[Tensor, Tensor]] = [recomputed(block, *part) for part in blocks]
+        sums: List[Tuple[Tensor, Tensor]] = [recomputed(block, *part, preserve_rng_state=False) for part in blocks]
         loss, nll = (torch.stack(parts).sum(0) for parts in zip(*sums))
         return VocabularyLoss(loss, nll.detach())
 

@@ -182,7 +182,7 @@ def _scan(fields: Tensor, chain: _Chain) -> Tuple[Tensor, Tensor]:
         pairs = (maps[:, :, reach:].unsqueeze(2) + maps[:, :, :-reach]).unbind(1)
         joined = torch.logaddexp(*pairs, out=maps[:, :, reach:])
         # A common factor does not change a map. Without this the logarithms grow with the length and lose precision.
-        if 8 <= reach < len(fields) / 2:  # but not in the last round, nor in the first three
+        if 4 <= reach < len(fields) / 2:  # but not in the last round, nor in the first two
             joined.sub_(joined[1, 1].clone())
         reach *= 2
     top, bottom = torch.logaddexp(maps[:, 0], maps[:, 1]).unbind()  # at V_0 = 0

@@ -130,10 +130,10 @@ class _Accumulated(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, Optional[Tensor], None, None]:
         x, matrix = ctx.saved_tensors
         _record(ctx, grad, x)
-        return grad, grad @ matrix, None, None
+        return grad, grad @ matrix if ctx.needs_input_grad[1] else None, None, None
 
 
 class _DeferredLinear(Function):

@@ -86,11 +86,11 @@ def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], T]) -> T:
     return result
 
 
-def recomputed(function: Callable[..., Any], *arguments: Any) -> Any:
+def recomputed(function: Callable[..., Any], *arguments: Any, preserve_rng_state: bool = True) -> Any:
     """``function(*arguments)``, whose activations are computed again in the backward pass instead of kept.
 
-    Products have the precision of this call there, too, where the context of :func:`products_in` has ended. The
-    function draws no random numbers: to keep the state of its generator the host would wait for a GPU.
+    Products have the precision of this call there, too, where the context of :func:`products_in` has ended. To
+    preserve the state of the generator of random numbers the host waits for a GPU.
     """
     if not torch.is_grad_enabled():
         return function(*arguments)
@@ -100,7 +100,7 @@ def recomputed(function: Callable[..., Any], *arguments: Any) -> Any:
         with products_in(precision):
             return function(*arguments)
 
-    return checkpoint(in_precision, *arguments, use_reentrant=False, preserve_rng_state=False)
+    return checkpoint(in_precision, *arguments, use_reentrant=False, preserve_rng_state=preserve_rng_state)
 
 
 def training_precision(name: str) -> torch.dtype:

@@ -40,8 +40,7 @@ from fairseq_attn_plugin.toy_corpus.word_forms import Lexicon
 
 SOURCE, TARGET = "vr", "dm"
 SPLITS = {"train": 6000, "valid": 300, "test": 300}
-SHORTEST = 3  # words of a source sentence: pronoun, verb, full stop
-LONGEST = 18
+LONGEST = 18  # words of a source sentence
 
 
 def generate(seed: int = 1, sizes: dict[str, int] | None = None) -> dict[str, list[SentencePair]]:

@@ -390,7 +390,8 @@ def test_a_missing_package_is_named(name, copy, monkeypatch):
         changes = {"bpe": name}
         signed(copy, files={**read_settings(copy)["files"], models[name]: ""})
     signed(copy, **changes)
-    monkeypatch.setitem(sys.modules, name, None)
+    for module in (name, f"{name}.apply_bpe"):
+        monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=f"^this model needs {name}: pip install {name.replace('_', '-')}$"):
         Translator(str(copy))
 

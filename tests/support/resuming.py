@@ -59,7 +59,7 @@ def _values(path: Path) -> "dict[str, Any]":
     state = load_checkpoint_to_cpu(str(path))
     state["optimizer_history"] = state["optimizer_history"][-1]  # it has an entry for each process
     del state["cfg"]
-    leaves, _ = tree_flatten_with_path(state, is_leaf=lambda value: value in ({}, []))
+    leaves, _ = tree_flatten_with_path(state, is_leaf=lambda value: isinstance(value, (dict, list)) and not value)
     return {keystr(place): value for place, value in leaves if not CLOCKS & {getattr(key, "key", "") for key in place}}
 
 

@@ -148,11 +148,14 @@ def read_pharaoh(files: Files) -> Iterator[Sentence]:
 
 def read_hugging_face(files: Files) -> Iterator[Sentence]:
     """Yields the sentences; raises ``OptionError``, which names the line, for another form."""
-    for number, (where, line) in enumerate(numbered_lines(files.path, LONGEST)):
+    lines = (one for one in numbered_lines(files.path, LONGEST) if one[1].strip())
+    for number, (where, line) in enumerate(lines):
         try:
             values = json.loads(line)
         except (ValueError, RecursionError):
-            raise OptionError(f"{where}: must be a JSON object, a sentence in each line") from None
+            values = None
+        if not isinstance(values, dict):
+            raise OptionError(f"{where}: must be a JSON object, a sentence in each line (of a list: jq -c .[])")
         yield _sentence(values, where, number)
 
 

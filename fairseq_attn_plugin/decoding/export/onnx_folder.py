@@ -31,7 +31,7 @@ TOLERANCE = 1e-3  # of log p in float32; the rounding of long sums differs betwe
 
 README = """# A translation model, {source} to {target}
 
-Written by `fairseq-attn export` ({precision}). It needs numpy and onnxruntime, neither torch nor fairseq:
+Written by `fairseq-attn export` ({precision}). It needs neither torch nor fairseq, but
 
     pip install {packages}
     python translate.py < input > output

@@ -226,8 +226,11 @@ class Translator:
         if kind is None:
             return str.split
         if kind == "subword_nmt":
-            codes = io.StringIO(files["bpe.codes"].decode())
-            bpe = folders.package("subword_nmt.apply_bpe").BPE(codes, vocab={*self.symbols[0]})
+            codes, package = io.StringIO(files["bpe.codes"].decode()), folders.package("subword_nmt.apply_bpe")
+            try:
+                bpe = package.BPE(codes, vocab={*self.symbols[0]})
+            except SystemExit:
+                raise ValueError("bpe.codes: are no codes of subword-nmt; export the model again") from None
             return lambda line: bpe.segment_tokens(line.split())
         model = folders.package("sentencepiece").SentencePieceProcessor(model_proto=files["sentencepiece.model"])
         return functools.partial(model.encode, out_type=str)

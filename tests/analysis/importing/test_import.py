@@ -121,7 +121,7 @@ def test_hugging_face(tmp_path):
         ("marian", "a ||| 0,1 1\n", "line 1: the groups of weights have different lengths"),
         ("marian", "a ||| 0,0,0,0,nan\n", "line 1: attention must not be negative or infinite"),
         ("marian", "a ||| 0-0 ||| WordScores= -1\n", "line 1: has 1 scores for 1 target tokens and the end"),
-        ("huggingface", "[1]", "line 1: must have source and target, lists of tokens"),
+        ("huggingface", "[1]", "line 1: must be a JSON object, a sentence in each line"),
         ("huggingface", "[{", "line 1: must be a JSON object, a sentence in each line"),
         ("huggingface", '{"source": ["a"], "target": ["b"], "attention": [[1, 0], [1]]}', "line 1: must have source"),
     ],

@@ -324,15 +324,16 @@ def test_all_measures_of_a_corpus(tiny_data):
 def test_command(zoo, tiny_data, tmp_path, capsys, name):
     model = zoo(name)
     call = ["faithfulness", str(tiny_data), "--path", str(model.last), "--sentences", "3", "--cpu"]
-    first, second = (str(tmp_path / file) for file in ("a.json", "b.json"))
+    first, second, picture = (str(tmp_path / file) for file in ("a.json", "b.json", "c.png"))
     cli.main([*call, "--out", first])
-    cli.main([*call, "--name", "again", "--compare", first, "--out", second])
+    cli.main([*call, "--name", "again", "--compare", first, "--out", second, "--plot", picture])
     lines = capsys.readouterr().out
     one, other = (json.loads(Path(path).read_text()) for path in (first, second))
     assert one["measures"] == other["measures"] and one["sentences"] == 3
     assert one["words"] > 3 and "again" in lines and "comprehensiveness 1 random" in lines
     assert ("variation uniform" in one["measures"]) == (name != "transformer")
     assert ("other weights were not tried" in lines) == (name == "transformer")
+    assert Path(picture).read_bytes()[:4] == b"\x89PNG"
 
 
 def test_users_mistakes(tmp_path, tiny_data):
