@@ -75,6 +75,11 @@ def test_no_normalizer_waits_for_the_host(normalizer):
     assert not waits(models.make("soft", "output", torch.float32, attention_normalizer=normalizer))
 
 
+def test_a_trained_ratio_waits_once():
+    """It says how many rows the Gaussian's table has."""
+    assert len(waits(models.make("gaussian", "output", torch.float32, gaussian_trained=True))) == 1
+
+
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name not in SUPPORTS])
 def test_no_objective_waits_for_the_host(name):
     baselines = ("soft", "none", "average") if name.endswith("reinforce") else ("soft",)

@@ -209,6 +209,14 @@ class Attention(nn.Module):
         """
         return state
 
+    def for_export(self) -> Attention:
+        """A mechanism with the same parameters and results whose operations do not depend on sizes or values.
+
+        ``torch.onnx.export`` records operations for one batch; what Python decides by its sizes or values becomes
+        constant. Memory and state may differ from this mechanism's. By default the mechanism itself.
+        """
+        return self
+
     def penalties(self, memory: Any, weights: Tensor, step_mask: Optional[Tensor] = None) -> Dict[str, Penalty]:
         """Terms of the training loss that depend on the weights of whole sentences, by name.
 

@@ -149,6 +149,7 @@ def _check(cfg: Any) -> None:
         raise OptionError(f"--agreement-loss {cfg.agreement_loss}: unknown; choose from {', '.join(LOSSES)}")
     need(cfg.agreement_weight >= 0, cfg, "agreement_weight", "0 or more")
     need(cfg.agreement_warmup_updates >= 0, cfg, "agreement_warmup_updates", "0 or more")
+    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
 
 
 @register_criterion("agreement", dataclass=AgreementConfig)

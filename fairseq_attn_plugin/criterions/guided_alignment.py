@@ -257,6 +257,7 @@ def _check(cfg: Any, task: Any) -> None:
     need(cfg.alignment_weight >= 0, cfg, "alignment_weight", "0 or more")
     need(cfg.alignment_anneal_updates >= 0, cfg, "alignment_anneal_updates", "0 or more")
     need(cfg.alignment_weight_end is None or cfg.alignment_weight_end >= 0, cfg, "alignment_weight_end", "0 or more")
+    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
     if cfg.alignment_weight_end is not None and not cfg.alignment_anneal_updates:
         raise OptionError(
             f"--alignment-weight-end {cfg.alignment_weight_end}: needs --alignment-anneal-updates, the number of "

@@ -139,6 +139,7 @@ def check_config(cfg: Any) -> None:
     need(cfg.kl_weight >= 0, cfg, "kl_weight", "0 or more")
     need(cfg.kl_warmup_updates >= 0, cfg, "kl_warmup_updates", "0 or more")
     need(cfg.soft_updates >= 0, cfg, "soft_updates", "0 or more")
+    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
 
 
 def check_read(cfg: Mapping[str, Any]) -> None:

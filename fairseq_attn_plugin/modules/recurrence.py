@@ -252,6 +252,7 @@ class FusedLSTM(_Stepped):
         self.pending: Optional[List[Tensor]] = None  # the hidden states' share of the gates of each layer's next step
         self.of_state: List[Tensor] = []  # the top state's share of the next step's gates or of W_o [c; s]
         self.masks = dropout.with_ones(top)
+        self.nothing = embeddings.new_zeros(0 if of_fed.size(1) else rows, 4 * units, dtype=kind)
 
     def feed(self, context: Tensor, hidden: Tensor) -> Tensor:
         return super().feed(context, hidden) if self.of_fed_context is None else context
@@ -264,7 +265,7 @@ class FusedLSTM(_Stepped):
             if top:
                 self.pending[0] = self.pending[0] + self.known[0]
         if fed is None:
-            gates = torch.zeros_like(self.pending[0]) if top else self.known[t]
+            gates = self.nothing if top else self.known[t]
         elif not top:
             gates = accumulate(self.known[t], fed, self.of_fed)
         elif self.of_fed_context is not None and t:

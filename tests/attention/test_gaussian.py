@@ -126,6 +126,47 @@ def test_trained_and_fixed_values_are_restored_from_each_other():
         torch.testing.assert_close(attend(module, 9, 12)[0].detach(), expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("size", [6, 150])
+@pytest.mark.parametrize("options", [{}, {"trained": True, "ratio": 1.3}, {"max_normalize": True}], ids=str)
+def test_contexts_looked_up_are_those_of_training(size, options):
+    module = attention(sigma=0.777, **options)
+    encodings = torch.randn(2, size, 4, dtype=torch.float64, requires_grad=True)
+    positions, query = torch.tensor([[0, 3, size + 2], [1, 1, 5]]), torch.zeros(2, 3, 3, dtype=torch.float64)
+    with torch.inference_mode():
+        memory = module.precompute(encodings)
+        found = module.step(query, memory, None, positions)
+    assert memory.rows.size(-1) == 2 * size + 4, "no contexts were computed beforehand"
+    training = module.step(query, module.precompute(encodings), None, positions)
+    training.context.sum().backward()
+    torch.testing.assert_close(found[:3], training[:3])
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("gaussian", {"trained": True, "ratio": 1.3, "mean": 0.4}),
+        ("gaussian", {"rule": "log3", "max_normalize": True}),
+        ("election", {}),
+    ],
+)
+def test_long_sentences_have_the_same_weights_without_a_table(monkeypatch, name, options):
+    module, known, read = attention(name, torch.float32, **options), {}, {}
+    if name == "election":
+        known, read = {"source_tokens": torch.randint(1, 20, (2, 40))}, {"inputs": torch.randint(1, 20, (2, 60))}
+        module.table = torch.randint(1, 9, (20, 3))
+    mask = torch.zeros(2, 40, dtype=torch.bool)
+    mask[1, 30:] = True
+    encodings, seen = torch.randn(2, 40, 4), []
+    for longest in (256, 10):
+        monkeypatch.setattr(module, "_longest_table", longest)
+        e = encodings.clone().requires_grad_()
+        memory = module.precompute(e, mask, **known)
+        out = module.step(torch.zeros(2, 60, 3), memory, None, torch.arange(60).expand(2, 60), **read)
+        grads = torch.autograd.grad(out.context.sin().sum(), [e, *module.parameters()])
+        seen.append([out.context.detach(), out.weights, out.scores, *grads])
+    torch.testing.assert_close(*seen, rtol=1e-4, atol=1e-5)
+
+
 # ---- files
 
 

@@ -101,14 +101,15 @@ def test_words_and_lexicon(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[described(*case) for case in CASES])
-def test_the_operations_of_a_graph(name, options, monkeypatch):
+def test_the_form_for_export(name, options, monkeypatch):
     """With every option, in float64: the same weights as the mechanism itself, step after step."""
     attention, batch, query = subject_of(name, options).build().eval(), batch_of("right"), draw_queries(5)
     with torch.no_grad():
         expected = stepwise(attention, query, precompute(attention, batch.encodings, batch.pad_mask))
         monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
         assert exporting()
-        found = stepwise(attention, query, precompute(attention, batch.encodings, batch.pad_mask))
+        plain = attention.for_export()
+        found = stepwise(plain, query, precompute(plain, batch.encodings, batch.pad_mask))
     for one, right in zip(found, expected):
         torch.testing.assert_close(one, right, rtol=1e-6, atol=1e-6 if "nodes" in options or name == "aqt" else 1e-9)
 

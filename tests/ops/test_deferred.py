@@ -30,6 +30,23 @@ def test_equals_plain_products(tensors):
     torch.testing.assert_close(shared, plain)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("batched", [False, True])
+def test_accumulate_adds_to_a_part_of_a_larger_tensor(shared, batched):
+    shapes = [(2, 3, 4, 10), (2, 3, 4, 6), (3, 5, 6)] if batched else [(2, 4, 10), (2, 4, 6), (5, 6)]
+    whole, x, matrix = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
+    prepared = deferred.share(matrix) if shared else matrix
+    parts = [base.split(5, dim=-1) for base in (2 * whole).unbind()]  # of either step; the second half is read as well
+    found = [deferred.accumulate(base, one, prepared) + other for (base, other), one in zip(parts, x)]
+    expected = 2 * whole[..., :5] + x @ matrix.mT + 2 * whole[..., 5:]
+    torch.testing.assert_close(torch.stack(found), expected)
+    weights = torch.randn_like(expected)
+    ours, theirs = (
+        torch.autograd.grad((y * weights).sum(), (whole, x, matrix)) for y in (torch.stack(found), expected)
+    )
+    torch.testing.assert_close(ours, theirs)
+
+
 def test_retained_graph_does_not_double_the_gradient(tensors):
     loss = recurrence(*tensors, deferred.share).pow(2).sum()
     expected = torch.autograd.grad(loss, tensors, retain_graph=True)

@@ -66,7 +66,7 @@ DAMAGES = {
     "pointer": ("idx", lambda content: content[:-8] + COUNT.pack(7), r"\.idx: its sentences are not side by side"),
     "size": ("idx", change(26, struct.pack("<i", -3)), r"\.idx: its sentences are not side by side"),
     "cut words": ("bin", lambda content: content[:-8], r"\.bin: has \d+ bytes, and its index speaks of \d+"),
-    "no words": ("bin", lambda content: b"", r"\.bin: is empty"),
+    "no words": ("bin", lambda content: b"", r"\.bin: is empty \(alignments without one link cannot be read"),
     "beyond": ("bin", change_words(lambda words: words.__setitem__(0, 999)), r"\.bin: has words beyond the \d+ of its"),
     "no end": ("bin", change_words(lambda words: words.__setitem__(-1, 5)), r"\.bin: sentence \d+ does not end by"),
 }

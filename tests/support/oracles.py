@@ -195,7 +195,7 @@ def centre(module, size, step):
 
 
 def gaussian(module, size, step):
-    """The module text of attention/positional/gaussian.py, position by position; log2 or a number as rule."""
+    """The module text of attention/positional/gaussian_weights.py, position by position; log2 or a number as rule."""
     where, middle = centre(module, size, step)
     rule, p = module.config.rule or "log2", size - 1
     k = (int(math.log2(p)) if p else 0) if rule == "log2" else min(p, 1) * int(rule)

@@ -27,7 +27,8 @@ from ...options import option
 from ..part_registry import need_own
 from ..registry import register_attention
 from .election_files import read_json
-from .gaussian import GaussianAttention, GaussianConfig, GaussianMemory
+from .gaussian import GaussianAttention, GaussianConfig
+from .gaussian_weights import Places
 
 __all__ = ["TABLE_FORMAT", "ElectionAttention", "ElectionConfig"]
 
@@ -89,16 +90,17 @@ class ElectionAttention(GaussianAttention):
             raise ValueError("election attention with a table needs the argument source_tokens")
         return source_tokens[:, None, None, :]
 
-    def _voted(
-        self, weights: Tensor, memory: GaussianMemory, nearest: Tensor, tokens: Tensor, inputs: Optional[Tensor]
-    ) -> Tensor:
+    def _voted(self, weights: Tensor, nearest: Tensor, places: Places) -> Tensor:
+        receives = places.words != nearest
+        if places.padding is not None:
+            receives = receives & ~places.padding
+        return weights + self.config.share * receives
+
+    def _add_votes(self, weights: Tensor, voted: Tensor, tokens: Tensor, inputs: Optional[Tensor]) -> Tensor:
         if inputs is None:
             raise ValueError("election attention with a table needs the argument inputs: the decoder's input words")
         named = (self.table[inputs].unsqueeze(-1) == tokens).any(2)  # [B, T, H, N] to [B, T, N]
-        receives = named & (memory.words != nearest)
-        if memory.padding is not None:
-            receives = receives & ~memory.padding
-        return weights + self.config.share * receives
+        return torch.where(named, voted, weights)
 
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         stored = state_dict.get(prefix + "table")

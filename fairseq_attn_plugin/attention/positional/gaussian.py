@@ -1,14 +1,12 @@
 """Attention without a network: a Gaussian over source positions, after Bal and Sinha, "Modelling Bahdanau Attention
 using Election methods aided by Q-Learning".
 
-For step t (from 0) of a sentence with n source positions, p = n - 1 of them words and the last one its end,
+The weights depend on positions only; :mod:`.gaussian_weights` has the formula. The window
+k is floor(log_2 p) or another rule (``--gaussian-rule``, :class:`.windows.Rule`). The
+paper takes equally many words on both sides, rho = 1.
 
-    c_t  = min( t / rho, n - 1 )                                 the centre; rho target words go with a source word
-    a_tj ~ exp( -(j - c_t - mean)^2 / (2 sigma^2) )              where |j - round(c_t)| <= k(p); elsewhere 0
-
-with sum_j a_tj = 1, or max_j a_tj = 1 with ``--attention-max-normalize``. After the centre has reached the last
-position all steps have the same weights. The window k is floor(log_2 p) or another rule (``--gaussian-rule``,
-:class:`.windows.Rule`). The paper takes equally many words on both sides, rho = 1. ``--attention-score`` has no effect.
+All rows a_t of a sentence of moderate length are computed once, and where no gradient is needed all contexts, too. A
+step then looks up a row. In longer sentences each step computes its row. ``--attention-score`` has no effect.
 
 An election (``fairseq-attn election``) recommends rule, sigma and mean and measures rho;
 ``--gaussian-election FILE`` takes them from there. With ``--gaussian-trained`` sigma, mean and rho are trained; the
@@ -18,33 +16,29 @@ the options of whoever loads it.
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any, Callable, ClassVar, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Callable, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...errors import OptionError
 from ...ops.deferred import matmul, share
-from ...ops.devices import constant
 from ...options import option, or_default
-from ..base import Attention, AttentionConfig, AttentionOutput, word_positions
-from ..normalizers import LOG_ZERO, build_normalizer, divide_by_maximum
+from ..base import Attention, AttentionConfig, AttentionOutput
 from ..part_registry import need_own
 from ..registry import register_attention
 from .election_files import MOST_WORDS, read_recommendation
-from .windows import HALF, RULES, Rule
+from .gaussian_weights import Curve, Places, places_of, steps_of, weights_at
+from .windows import Rule
 
 __all__ = ["GaussianAttention", "GaussianConfig", "GaussianMemory"]
 
 logger = logging.getLogger(__name__)
-
-# A Gaussian narrower than this has one position only; its square is a normal number.
-_NARROWEST = 1e-6
-_MOST_DIGITS = 20  # of a sentence's length, to the base 2
-_softmax = build_normalizer("softmax")
 
 
 @dataclass
@@ -68,17 +62,12 @@ class GaussianConfig(AttentionConfig):
 
 
 class GaussianMemory(NamedTuple):
-    """All numbers are in float32 or better."""
-
     encodings: Tensor  # [B, N, Dh]
-    tokens: Optional[Tensor]  # [B, 1, 1, N], source words, where further votes look for them
-    words: Tensor  # [B, 1, N], the number of each word in its sentence
-    last: Tensor  # [B, 1], the number of the last word
-    reach: Tensor  # [B, 1, 1], k: positions on either side of the centre
-    ratio: Tensor  # [B, 1], rho
-    mean: Tensor  # [B, 1]
-    slope: Tensor  # [B, 1, 1], -1 / (2 sigma^2)
-    padding: Optional[Tensor] = None  # [B, 1, N], True on padding
+    tokens: Optional[Tensor] = None  # [B, 1, 1, N], source words, where further votes look for them
+    # [B, R, X], what the steps 0, ..., R - 1 look up, side by side: weights (N columns), scores (N), then with tokens
+    # the weights with a vote (N), without them contexts (Dh) where no gradient is needed
+    rows: Optional[Tensor] = None
+    places: Optional[Places] = None  # where there are no rows
 
 
 @register_attention("gaussian")
@@ -92,6 +81,8 @@ class GaussianAttention(Attention):
     takes = frozenset({"max_normalize"})
     sparse = True  # outside the window
     config: GaussianConfig
+    # The table of a sentence has N^2 numbers. Longer sentences compute the row of each step, in time linear in N.
+    _longest_table = 256
 
     rule: Tensor  # Rule.code
     log_sigma: Tensor
@@ -108,6 +99,7 @@ class GaussianAttention(Attention):
         need_own(math.isfinite(mean), config, "mean", "a number of source positions")
         rule = Rule.parse(str(or_default(config.rule, "log2")))
         self.register_buffer("rule", torch.tensor(rule.code))
+        self._known: Dict[str, Any] = {}  # by name: which tensor it was, and its number
         for name in ("log_sigma", "mean", "log_ratio"):
             if config.trained:
                 self.register_parameter(name, nn.Parameter(torch.zeros(())))
@@ -117,7 +109,6 @@ class GaussianAttention(Attention):
 
     @torch.no_grad()
     def _set(self, rule: Rule, sigma: float, mean: float, ratio: float) -> None:
-        self._rule = rule  # on the host
         self.rule.fill_(rule.code)
         self.log_sigma.fill_(math.log(sigma))
         self.mean.fill_(mean)
@@ -161,30 +152,51 @@ class GaussianAttention(Attention):
             raise ValueError(
                 f"{self.name} attention has files to read: call read_files(source_dictionary, target_dictionary) first"
             )
-        words, length = word_positions(encodings, pad_mask)
-        last = (length - 1).clamp(min=0)
-        ratio, sigma = (x.to(last.dtype).exp().expand_as(last) for x in (self.log_ratio, self.log_sigma))
-        slope = -0.5 / sigma.clamp(min=_NARROWEST).square()
-        return GaussianMemory(
-            share(encodings),
-            self._words_of_votes(source_tokens),
-            words.unsqueeze(1),
-            last,
-            _reach(self._rule, last).unsqueeze(-1),
-            ratio,
-            self.mean.to(last.dtype).expand_as(last),
-            slope.unsqueeze(-1),
-            None if pad_mask is None else pad_mask.unsqueeze(1),
-        )
+        places = places_of(encodings, pad_mask, Rule.from_code(int(self._number("rule"))))
+        tokens = self._words_of_votes(source_tokens)
+        if encodings.size(1) > self._longest_table:
+            return GaussianMemory(share(encodings), tokens, places=places)
+        curve = self._curve(encodings.dtype)
+        columns = self._columns(steps_of(places, curve.ratio), places, curve, tokens is not None, encodings.dtype)
+        if tokens is None and not (torch.is_grad_enabled() and (encodings.requires_grad or columns[0].requires_grad)):
+            columns.append(columns[0] @ encodings)
+        return GaussianMemory(share(encodings), tokens, torch.cat(columns, dim=-1))
+
+    def _curve(self, dtype: torch.dtype) -> Curve:
+        values: Any
+        if self.config.trained and torch.is_grad_enabled():
+            kind = torch.promote_types(dtype, torch.float32)
+            values = (self.log_ratio.to(kind), self.log_sigma.to(kind), self.mean.to(kind))
+        else:
+            values = map(self._number, ("log_ratio", "log_sigma", "mean"))
+        return Curve.of(self.config.max_normalize, *values)
+
+    def _columns(self, steps: Tensor, places: Places, curve: Curve, votes: bool, dtype: torch.dtype) -> List[Tensor]:
+        """Weights, scores, and, if there are ``votes``, the weights that positions with a vote have, of some steps."""
+        weights, scores, nearest = weights_at(steps, places, curve)
+        further = [self._voted(weights, nearest, places)] if votes else []
+        return [column.to(dtype) for column in (weights, scores, *further)]
+
+    def _number(self, name: str) -> float:
+        """A parameter or buffer on the host. A buffer is read after a change only: a GPU has to be waited for."""
+        scalar = getattr(self, name)
+        if isinstance(scalar, nn.Parameter):  # optimizers change parameters without leaving a trace
+            return float(scalar)
+        seen = (scalar._version, scalar.device, scalar.data_ptr())
+        if self._known.get(name, (None,))[0] != seen:
+            self._known[name] = (seen, float(scalar))
+        return self._known[name][1]
 
     def _words_of_votes(self, source_tokens: Optional[Tensor]) -> Optional[Tensor]:
         """The source words ``[B, 1, 1, N]`` of a derived mechanism with further votes, None without votes."""
         return None
 
-    def _voted(
-        self, weights: Tensor, memory: GaussianMemory, nearest: Tensor, tokens: Tensor, inputs: Optional[Tensor]
-    ) -> Tensor:
-        """The weights ``[B, T, N]`` with further votes; ``nearest`` ``[B, T, 1]`` is round(c_t)."""
+    def _voted(self, weights: Tensor, nearest: Tensor, places: Places) -> Tensor:
+        """The weights ``[B, T, N]`` that positions with a further vote have."""
+        raise NotImplementedError
+
+    def _add_votes(self, weights: Tensor, voted: Tensor, tokens: Tensor, inputs: Optional[Tensor]) -> Tensor:
+        """Weights ``[B, T, N]``, those of :meth:`_voted` where the ``inputs`` ``[B, T]`` name the source word."""
         raise NotImplementedError
 
     def step(
@@ -197,23 +209,23 @@ class GaussianAttention(Attention):
     ) -> AttentionOutput:
         if positions is None:
             raise ValueError(f"{self.name} attention needs the argument positions: the decoder step of each query")
-        dtype = memory.encodings.dtype
-        centre = torch.minimum(positions.to(memory.last.dtype) / memory.ratio, memory.last)
-        nearest = torch.floor(centre.detach() + HALF).unsqueeze(-1)
-        outside = (memory.words - nearest).abs() > memory.reach
-        if memory.padding is not None:
-            outside = outside | memory.padding
-        distance = memory.words - (centre + memory.mean).unsqueeze(-1)
-        scores = distance.square() * memory.slope
-        weights = _softmax(scores, outside)
-        if self.config.max_normalize:
-            weights = divide_by_maximum(weights)
+        if memory.rows is not None:
+            weights, scores, *further = _look_up(memory.rows, memory.encodings.size(1), positions)
+        else:
+            assert memory.places is not None
+            dtype, votes = memory.encodings.dtype, memory.tokens is not None
+            weights, scores, *further = self._columns(positions, memory.places, self._curve(dtype), votes, dtype)
         if memory.tokens is not None:
-            weights = self._voted(weights, memory, nearest, memory.tokens, inputs)
-        weights = weights.to(dtype)
-        # Clamped: half precision cannot hold every number.
-        scores = scores.masked_fill(outside, LOG_ZERO).clamp(min=LOG_ZERO).to(dtype)
+            weights = self._add_votes(weights, further[0], memory.tokens, inputs)
+        elif further:
+            return AttentionOutput(further[0], weights, scores, state)
         return AttentionOutput(matmul(weights, memory.encodings), weights, scores, state)
+
+    def for_export(self) -> GaussianAttention:
+        """A copy whose steps compute their weights: the size of the table would be that of the recorded batch."""
+        other = copy.copy(self)
+        other._longest_table = -1
+        return other
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Any:
         """As torch's, except that buffers never become half precision: with a ratio rounded to a thousandth the centre
@@ -232,7 +244,6 @@ class GaussianAttention(Attention):
         self._warn_of_other_values(state_dict, prefix)
         self._unread = False
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-        self._rule = Rule.from_code(int(self.rule))
 
     def _warn_of_other_values(self, state_dict: Dict[str, Any], prefix: str) -> None:
         path = self.config.election
@@ -244,16 +255,11 @@ class GaussianAttention(Attention):
             logger.warning(f"--gaussian-election {path}: the checkpoint has other values, and these are used")
 
 
-def _reach(rule: Rule, words: Tensor) -> Tensor:
-    """k of sentences of so many words, as :meth:`Rule.window`, in the shape of ``words``."""
-    if rule.name == "half":
-        return torch.floor(words / 2)
-    if rule.name not in RULES:
-        return (words > 0) * float(rule.name)
-    return (words.unsqueeze(-1) >= _powers(int(rule.name[3:]), words.dtype, words.device)).to(words.dtype).sum(-1)
-
-
-@constant
-def _powers(base: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    powers = [float(base**k) for k in range(1, int(_MOST_DIGITS / math.log2(base)) + 1)]
-    return torch.tensor(powers, dtype=dtype, device=device)
+def _look_up(rows: Tensor, size: int, positions: Tensor) -> Tuple[Tensor, ...]:
+    """The columns of the steps ``positions`` ``[B, T]``: weights and scores, ``size`` each, and what else there is."""
+    batch, count, columns = rows.shape
+    index = positions.clamp(max=count - 1)
+    if batch > 1:
+        index = index + torch.arange(0, batch * count, count, device=index.device).unsqueeze(1)
+    widths = [size, size, columns - 2 * size] if columns > 2 * size else [size, size]
+    return F.embedding(index, rows.view(-1, columns)).split(widths, dim=-1)

@@ -45,7 +45,13 @@ def write_graphs(model: nn.Module, folder: Path) -> None:
     """
     import onnx
 
-    _write_both(model, folder)
+    attention = model.decoder.attention
+    if attention is not None:
+        model.decoder.attention = attention.for_export()
+    try:
+        _write_both(model, folder)
+    finally:
+        model.decoder.attention = attention
     for path in (folder / ENCODER, folder / STEP):
         proto = onnx.load(str(path))
         if path.name == STEP:

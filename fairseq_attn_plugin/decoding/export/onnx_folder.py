@@ -101,7 +101,7 @@ def export_folder(
         if precision == "float32" and not differences.log_probs <= TOLERANCE:
             raise OptionError(
                 f"--to {folder}: the graphs differ from the model by {differences.log_probs:.2g} in log p; this model "
-                "cannot be exported (does its attention decide by sizes or values in Python? docs/subjects/export.md)"
+                "cannot be exported (does its attention decide by sizes or values in Python? see for_export)"
             )
         versions = {"torch": torch.__version__, "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
         _write_rest(model, unfinished, text, {**settings, "precision": precision, "versions": versions})

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from itertools import repeat
-from typing import Any, Dict, Iterable, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -260,7 +260,7 @@ class _Blockwise(Function):
                 if rows is not None:
                     padded = d_flat.new_zeros(targets.words.numel(), d_flat.size(1))
                     d_flat = padded.index_copy_(0, rows, d_flat)
-                ctx.save_for_backward(d_flat.view(features.shape), *blocks.finish())
+                ctx.gradients = (d_flat.view(features.shape), *blocks.finish())
         ctx.types = features.dtype, weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(nll)
         return loss, nll
@@ -268,12 +268,23 @@ class _Blockwise(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *unused: Any) -> Tuple[Optional[Tensor], ...]:
+        gradients: List[Optional[Tensor]] = []
+        kept = _keeps_graph()
         # In full precision until they are scaled: the range of half precision is for gradients of a scaled loss.
-        scaled = (
-            None if value is None or not needed else (value * grad).to(dtype)
-            for value, dtype, needed in zip(ctx.saved_tensors, ctx.types, ctx.needs_input_grad)
-        )
-        return (*scaled, None, None)
+        for value, dtype, needed in zip(ctx.gradients, ctx.types, ctx.needs_input_grad):
+            if value is None or not needed:
+                gradients.append(None)
+            else:
+                gradients.append((value * grad if kept else value.mul_(grad)).to(dtype))
+        if not kept:
+            ctx.gradients = None  # the parameters take the tensors as their gradients
+        return (*gradients, None, None)
+
+
+def _keeps_graph() -> bool:
+    """Whether the running backward pass may be followed by another one over the same graph."""
+    asked = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
+    return True if asked is None else bool(asked())
 
 
 def _rows_at_a_time(rows: int, weight: Tensor) -> int:
