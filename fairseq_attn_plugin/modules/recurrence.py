@@ -252,7 +252,8 @@ class FusedLSTM(_Stepped):
         self.pending: Optional[List[Tensor]] = None  # the hidden states' share of the gates of each layer's next step
         self.of_state: List[Tensor] = []  # the top state's share of the next step's gates or of W_o [c; s]
         self.masks = dropout.with_ones(top)
-        self.nothing = embeddings.new_zeros(0 if of_fed.size(1) else rows, 4 * units, dtype=kind)
+        # where nothing is fed, what is known of the lowest gates comes from the bases
+        self.unfed = embeddings.new_zeros(rows, 4 * units, dtype=kind) if top and not of_fed.size(1) else None
 
     def feed(self, context: Tensor, hidden: Tensor) -> Tensor:
         return super().feed(context, hidden) if self.of_fed_context is None else context
@@ -265,7 +266,7 @@ class FusedLSTM(_Stepped):
             if top:
                 self.pending[0] = self.pending[0] + self.known[0]
         if fed is None:
-            gates = self.nothing if top else self.known[t]
+            gates = self.known[t] if self.unfed is None else self.unfed
         elif not top:
             gates = accumulate(self.known[t], fed, self.of_fed)
         elif self.of_fed_context is not None and t:
