@@ -35,7 +35,7 @@ __all__ = ["AligningGenerator", "Generator", "generator_class"]
 
 logger = logging.getLogger(__name__)
 
-ROWS = 320  # hypotheses that are searched at once on a processor
+ROWS = 640  # hypotheses that are searched at once on a processor
 OWN = (BeamSearch, Sampling)
 OTHERS: Dict[type, str] = {
     DiverseBeamSearch: "--diverse-beam-groups",
