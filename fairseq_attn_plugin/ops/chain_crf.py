@@ -180,10 +180,13 @@ def _scan(fields: Tensor, chain: _Chain) -> Tuple[Tensor, Tensor]:
     reach = 1  # maps[..., j, :, :] composes the steps j - reach + 1 .. j
     while reach < len(fields):
         pairs = (maps[:, :, reach:].unsqueeze(2) + maps[:, :, :-reach]).unbind(1)
-        joined = torch.logaddexp(*pairs, out=maps[:, :, reach:])
+        later = maps[:, :, reach:]
         # A common factor does not change a map. Without this the logarithms grow with the length and lose precision.
         if 4 <= reach < len(fields) / 2:  # but not in the last round, nor in the first two
-            joined.sub_(joined[1, 1].clone())
+            joined = torch.logaddexp(*pairs)
+            torch.sub(joined, joined[1, 1], out=later)
+        else:
+            torch.logaddexp(*pairs, out=later)
         reach *= 2
     top, bottom = torch.logaddexp(maps[:, 0], maps[:, 1]).unbind()  # at V_0 = 0
     odds = top - bottom
