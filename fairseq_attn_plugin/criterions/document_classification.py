@@ -51,6 +51,8 @@ class DocumentClassificationCriterion(SentencePredictionCriterion):
         super().__init__(cfg, task)
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
+        if model.training or self.regression_target:
+            return super().forward(model, sample, reduce)
         seen: List[Tensor] = []
         # a hook reads the logits, so that the stock criterion computes the loss unchanged
         handle = model.register_forward_hook(lambda module, inputs, output: seen.append(output[0]))
@@ -58,9 +60,8 @@ class DocumentClassificationCriterion(SentencePredictionCriterion):
             loss, sample_size, logged = super().forward(model, sample, reduce)
         finally:
             handle.remove()
-        if not model.training and not self.regression_target:
-            for name, values in zip(COUNTS, _counts(seen[0], sample["target"].view(-1))):
-                logged.update({f"class_{name}_{number}": value for number, value in enumerate(values)})
+        for name, values in zip(COUNTS, _counts(seen[0], sample["target"].view(-1))):
+            logged.update({f"class_{name}_{number}": value for number, value in enumerate(values)})
         return loss, sample_size, logged
 
     @staticmethod

@@ -236,8 +236,8 @@ class FusedLSTM(_Stepped):
         for layer, bias in enumerate(biases[1:]):
             own = [*self.known[1:], self.known[0]] if layer == 0 else [bias.new_zeros(bias.shape)] * len(self.known)
             above = bias.expand(rows, -1)
-            self.bases.append(torch.stack([x.expand_as(above) for one in own for x in (one, above)]))
-            self.bases[-1] = self.bases[-1].view(len(own), 2, rows, -1).unbind(0)
+            both = torch.stack([x.expand_as(above) for one in own for x in (one, above)])
+            self.bases.append(both.view(len(own), 2, rows, -1).unbind(0))
         of_top, self.of_context, self.parts = [self.hidden_weights[top]], None, [4 * units]
         self.of_fed_context: Optional[Tensor] = None
         if joined and top:
