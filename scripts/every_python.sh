@@ -42,7 +42,7 @@ step() {
 }
 
 # shellcheck disable=SC2329 # step calls it
-tests() { python -m pytest -q -n "${WORKERS:-2}" --dist worksteal -m "not slow and not cli and not browser and not gpu"; }
+tests() { python -m pytest -q -n "${WORKERS:-2}" --dist worksteal --fast; }
 
 [[ $# -gt 0 ]] || set -- 3.11 3.12 3.13
 for VERSION in "$@"; do

@@ -2,7 +2,7 @@
 # Runs all checks: set-up, formatting, linting, types, shell scripts, tests. Other arguments go to pytest:
 #
 #   bash scripts/test.sh           about 10 minutes on two cores
-#   bash scripts/test.sh --fast    without tests that start processes, a browser or a GPU, or are slow
+#   bash scripts/test.sh --fast    the first case of each test, without those that start processes, train or are slow
 #   bash scripts/test.sh tests/test_imports.py -k private
 #
 # Settings (environment variables, with their defaults):
@@ -10,12 +10,6 @@
 #   FAIRSEQ_ATTN_COLD=0            1: start every command as a new process instead of a fork of a warm one
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-SELECTION=()
-if [[ ${1:-} == --fast ]]; then
-  SELECTION=(-m "not slow and not cli and not browser and not gpu")
-  shift
-fi
 
 bash scripts/setup.sh
 export PATH="$PWD/.venv/bin:$PATH"
@@ -25,4 +19,4 @@ ruff check .
 ruff format --check .
 mypy
 shellcheck scripts/*.sh scripts/recipes/*.sh
-python -m pytest -n "${WORKERS:-2}" --dist worksteal --durations=15 ${SELECTION[@]+"${SELECTION[@]}"} "$@"
+python -m pytest -n "${WORKERS:-2}" --dist worksteal --durations=15 "$@"

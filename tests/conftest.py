@@ -1,4 +1,4 @@
-"""Fixtures for all tests, and markers that tests get by what they use.
+"""Fixtures for all tests, and what ``--fast`` leaves out.
 
 ``tiny_data``    a tiny binarised corpus (languages xx and yy), made once for the whole run
 ``short_data``   a corpus that is learnt in seconds, likewise
@@ -7,17 +7,13 @@
 ``warm_path``    a PATH whose commands start from a warm process (:mod:`warm`), for shell scripts
 ``real_data``    the folder of the real corpora, where there is one
 ``bfloat16``     products are computed in bfloat16 where a test asks for it, whatever the machine
-
-Markers. A test that reaches :mod:`cli` or :mod:`subprocess` through its functions and fixtures gets ``cli``, one that
-reaches :mod:`browser` gets ``browser``, the tests of a file ``test_gpu*.py`` get ``gpu``. ``slow`` is written by hand.
 """
 
 import gc
-import inspect
 import os
-import types
+import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List
 
 # one thread for this process and those that it starts, before anything imports torch: tests run in parallel, and sums
 # are the same in batches of any size
@@ -129,64 +125,38 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.getplugin("terminalreporter")
     if terminal is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(FailuresAtOnce(terminal), "failures at once")
+        if config.getoption("fast"):
+            terminal.reportchars = "fE"  # not a line for each test that would start something
 
 
-# --- markers
-
-_MARKED_MODULES = {"cli": "cli", "subprocess": "cli", "browser": "browser"}
+# --- --fast: the first case of each test, and none that starts a process, trains, or is slow
 
 
-def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
-    known: Dict[Any, FrozenSet[str]] = {}
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="the first case of each test that starts no process")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
+    if not config.getoption("fast"):
+        return
+    sys.addaudithook(_start_nothing)
+    first: Dict[str, pytest.Item] = {}
     for item in items:
-        functions = [getattr(item, "function", None)]
-        definitions: Dict[str, Any] = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
-        functions += [one.func for all_of_a_name in definitions.values() for one in all_of_a_name]
-        for marker in sorted(frozenset().union(*(_reached(function, known) for function in functions))):
-            item.add_marker(marker)
-        if item.path.name.startswith("test_gpu"):
-            item.add_marker("gpu")
+        if not item.path.name.startswith("test_gpu") and not item.get_closest_marker("slow"):
+            first.setdefault(item.nodeid.split("[")[0], item)
+    kept = list(first.values())
+    config.hook.pytest_deselected(items=[item for item in items if first.get(item.nodeid.split("[")[0]) is not item])
+    items[:] = kept
+
+
+def _start_nothing(event: str, arguments: Any) -> None:
+    if event in ("subprocess.Popen", "tests.run_tool") and "PYTEST_CURRENT_TEST" in os.environ:
+        pytest.skip("--fast: starts a process or trains a model")
 
 
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()  # nothing that was imported is garbage: no later collection looks at it
-
-
-def _reached(value: Any, known: Dict[Any, FrozenSet[str]]) -> FrozenSet[str]:
-    """The markers of what a function or class of the tests calls, followed through the others."""
-    value = inspect.unwrap(value) if callable(value) else value
-    module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
-    if isinstance(value, types.ModuleType) or module in _MARKED_MODULES:
-        marked = module in _MARKED_MODULES and module != "cli" or isinstance(value, (types.FunctionType, type))
-        return frozenset([_MARKED_MODULES[module]] if marked and value.__name__ not in _HARMLESS else [])
-    if not isinstance(value, (types.FunctionType, type)) or not _is_of_tests(value):
-        return frozenset()
-    if value not in known:
-        known[value] = frozenset()  # a circle adds nothing
-        if isinstance(value, type):
-            parts = [one for one in vars(value).values() if isinstance(one, types.FunctionType)]
-        else:
-            parts = [value.__globals__.get(name) for name in _names(value.__code__)]
-        known[value] = frozenset().union(*(_reached(one, known) for one in parts))
-    return known[value]
-
-
-_HARMLESS = {"usual_environment", "words_of", "CliError"}
-
-
-def _is_of_tests(value: Any) -> bool:
-    try:
-        return REPO / "tests" in Path(inspect.getfile(value)).resolve().parents
-    except (TypeError, OSError):
-        return False
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
 
 
 @pytest.fixture

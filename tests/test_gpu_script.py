@@ -40,7 +40,6 @@ def results(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.cli
 def test_every_step_runs_on_the_processor(tmp_path, warm_path):
     data = tmp_path / "data"  # looks like a corpus and is none: the training fails, after all other steps have run
     data.mkdir()
@@ -71,7 +70,6 @@ def test_every_step_runs_on_the_processor(tmp_path, warm_path):
 
 
 @pytest.mark.slow
-@pytest.mark.cli
 def test_a_step_that_takes_too_long_is_stopped_and_says_so(tmp_path, warm_path):
     path = warm_path.split(os.pathsep)[0]
     done = script(
@@ -98,7 +96,6 @@ def test_wrong_settings_get_one_line(settings, message):
     assert len(done.stderr.splitlines()) == 1 and not done.stdout
 
 
-@pytest.mark.cli
 @pytest.mark.skipif(torch.cuda.is_available(), reason="A GPU: it would be used")
 def test_without_a_gpu_it_says_so(tmp_path):
     done = script("gpu.sh", OUT=str(tmp_path / "out"))

@@ -65,7 +65,6 @@ def test_there_are_commands() -> None:
     assert {item.words[0] for item in COMMANDS if item.words} - SHELL >= {*PARSED[:4], "fairseq-attn", "bash"}
 
 
-@pytest.mark.cli
 def test_commands_are_accepted_and_wrong_ones_are_not() -> None:
     wrong = ["fairseq-train data --arch lstm_soft --no-such-option 1", "fairseq-attn plot --no-such-option 1"]
     items = [item for item in COMMANDS if is_parsed(item) and not needs_example(item)]
@@ -74,7 +73,6 @@ def test_commands_are_accepted_and_wrong_ones_are_not() -> None:
     assert ["no-such-option" in error for error in errors[len(items) :]] == [True, True]
 
 
-@pytest.mark.cli
 def test_commands_with_a_mechanism_from_outside_are_accepted() -> None:
     items = [item for item in COMMANDS if is_parsed(item) and needs_example(item)]
     assert len(items) >= 3

@@ -30,7 +30,6 @@ def prepare(text: Path, folder: Path) -> None:
     run_tool("fairseq-preprocess", *languages, *prefixes, "--destdir", folder / "data")
 
 
-@pytest.mark.cli
 def test_every_command_runs(tiny_data, tmp_path, warm_path):
     pytest.importorskip("matplotlib")
     prepare(tiny_data.parent / "text", tmp_path)

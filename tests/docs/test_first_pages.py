@@ -28,7 +28,6 @@ def texts(tiny_data, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.cli
 def test_commands_of_the_readme_run(texts, warm_path):
     block = next(block for block in fenced(REPO / "README.md", "bash") if "fairseq-train" in block)
     script = block.replace("source .venv/bin/activate\n", "")
@@ -38,7 +37,6 @@ def test_commands_of_the_readme_run(texts, warm_path):
 
 
 @pytest.mark.slow
-@pytest.mark.cli
 def test_commands_from_fairseq_run(texts, warm_path):
     (texts / "configs").symlink_to(REPO / "configs")
     (pieces,) = fenced(PAGE, "python")

@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
-import pytest
-
 from documentation import REPO, environment
 
 NOTEBOOK = REPO / "docs" / "start" / "first_look.ipynb"
@@ -23,7 +21,6 @@ def printed(cell: Dict[str, Any]) -> str:
     return "".join("".join(output["text"]) for output in cell["outputs"] if output["output_type"] == "stream")
 
 
-@pytest.mark.cli
 def test_cells_run_and_print_what_is_stored(tmp_path: Path) -> None:
     code = "\n".join("".join(cell["source"]) + "\nprint('--- end of cell')" for cell in cells())
     script = tmp_path / "notebook.py"

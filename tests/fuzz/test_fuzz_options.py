@@ -91,6 +91,7 @@ def flags_of(architecture: str) -> list:
 
 
 @fuzz(st.sampled_from(ARCHITECTURES), st.data(), examples=12)
+@pytest.mark.slow
 def test_options_of_trainings(tmp_path, tiny_data, architecture, data):
     given = []
     for name in data.draw(st.lists(st.sampled_from(flags_of(architecture)), min_size=1, max_size=2)):

@@ -36,6 +36,8 @@ def run_tool(*args: object, stdin: str = "", fails: bool = False) -> Output:
     tool, *options = (str(arg) for arg in args)
     module = tool.replace("fairseq-", "")
     assert module in MODULES, tool
+    if module != "preprocess":
+        sys.audit("tests.run_tool")  # --fast goes without
     # the test process starts neither CUDA nor other processes
     options += [] if "--cpu" in options else ["--cpu"]
     options += [] if "--num-workers" in options or module == "preprocess" else ["--num-workers", "0"]
