@@ -1,12 +1,10 @@
 """The pages of reports, comparisons and documents, in a browser: both colour schemes, both widths, the explorer."""
 
 from functools import partial
-from pathlib import Path
 
 import browser
 import numpy as np
 import pytest
-from leaderboard import write_leaderboard
 from records_for_tests import draw_twelve, write_records
 
 from fairseq_attn_plugin.analysis.drawing.canvas import grouped_bars
@@ -18,7 +16,6 @@ from fairseq_attn_plugin.analysis.web.explore import explore
 
 pytest.importorskip("matplotlib")
 
-RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "multi30k-de-en-epoch3.jsonl"
 STYLES = "const one = getComputedStyle(document.body); return [one.backgroundColor, one.color];"
 ENTER, TAB = "\ue007", "\ue004"
 
@@ -49,19 +46,17 @@ def folder(tmp_path_factory):
     outputs = {"soft": ["a house " * 30, "the door"], "adm": ["a home", "this door"]}
     found = compare(outputs, ["a house", "the door"], ["ein haus", "die tür"])
     (out / "compare.html").write_text(as_html(found), encoding="utf-8")
-    write_leaderboard(RESULTS, out / "leaderboard", samples=100)
-    (out / "leaderboard" / "report.html").rename(out / "leaderboard" / "leaderboard.html")
     draw_twelve(out / "documents.html")
     return out
 
 
 def address(folder, name):
-    return (folder / ("leaderboard" if name == "leaderboard" else "") / f"{name}.html").as_uri()
+    return (folder / f"{name}.html").as_uri()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["report", "compare", "leaderboard", "documents"])
+@pytest.mark.parametrize("name", ["report", "compare", "documents"])
 def test_both_schemes_and_widths(pages, folder, name, width, scheme):
     browser.look(pages, width, scheme)
     pages.open(address(folder, name))

@@ -1,4 +1,4 @@
-"""The page of a leaderboard, and its tests of significance against sacrebleu's own."""
+"""The tables of a leaderboard, and its tests of significance against sacrebleu's own."""
 
 import json
 import random
@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from leaderboard import bleu_statistics, holm, main, read_tables, score_bleu, write_leaderboard
+from leaderboard import bleu_statistics, holm, main, read_runs, score_bleu
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
@@ -79,90 +79,71 @@ def test_holm_by_hand():
     assert holm({"a": 0.9, "b": 0.8}) == {"a": 1.0, "b": 1.0} and holm({}) == {}
 
 
-@pytest.fixture
-def results(tmp_path):
-    folder = tmp_path / "results"
-    for name, seeds in OUTPUTS.items():
-        for seed, lines in enumerate(seeds, 1):
-            write(folder / "multi30k" / "de-en.bpe", name, seed, lines)
-    return folder
-
-
-def write(folder, name, seed, lines, **changes):
-    folder.mkdir(parents=True, exist_ok=True)
-    content = {
+def run(name, seed, lines):
+    return {
         "command": f"ARCH={name} SEED={seed} fairseq-attn recipe multi30k",
-        **{"system": name, "seed": seed, "dataset": "multi30k", "pair": "de-en", "split": "test"},
-        **{"parameters": 1000000, "best_updates": 500 + 100 * seed, "valid_perplexity": 7.5, "entropy": 1.25},
+        **{"system": name, "seed": seed, "parameters": 1000000, "best_updates": 500 + 100 * seed, "entropy": 1.25},
         **({} if name == "equal" else {"information": 0.5 + 0.1 * seed}),
         "bleu": {"tokenized": {"score": corpus_bleu(lines), "signature": "tok:none"}, "detokenized": None},
-        "chrf": {"score": 50.5, "signature": "nc:6"},
         "cpu_seconds_per_1000_updates": None if name == "equal" else 99.6,
         "statistics": {"sentences": [" ".join(map(str, counts)) for counts in statistics(lines)]},
-        **changes,
     }
-    (folder / f"{name}.seed{seed}.json").write_text(json.dumps(content))
 
 
-def cells(out, heading):
-    """Rows of the first table after a heading of the Markdown page, {system: {column: text}}."""
-    lines = (out / "report.md").read_text(encoding="utf-8").partition(heading)[2].splitlines()
+@pytest.fixture
+def results(tmp_path):
+    runs = [run(name, seed, lines) for name, seeds in OUTPUTS.items() for seed, lines in enumerate(seeds, 1)]
+    unfinished = {"system": "better", "seed": 9}
+    path = tmp_path / "results.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in [unfinished, *reversed(runs)]))
+    return path
+
+
+def printed(capsys, *arguments):
+    """Rows of the table that is printed, {system: {column: text}}."""
+    main([*map(str, arguments)])
+    lines = capsys.readouterr().out.splitlines()
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     return {row[0]: dict(zip(table[0], row)) for row in table[2:]}
 
 
-def test_the_page(results, tmp_path, capsys):
-    out = tmp_path / "report"
-    main([str(results), "--out", str(out)])
-    assert "report.md" in capsys.readouterr().out
-    rows = cells(out, "## multi30k/de-en.bpe")
-    assert list(rows) == ["lstm\\_soft", "better", "equal"], "the baseline is the first"
+def test_the_table(results, capsys):
+    rows = printed(capsys, results)
+    assert list(rows) == ["lstm_soft", "better", "equal"], "the baseline is the first"
     soft, better, equal = rows.values()
     assert [row["seeds"] for row in rows.values()] == ["2", "3", "1"]
     bleus = [corpus_bleu(lines) for lines in OUTPUTS["better"]]
     assert better["BLEU"] == f"{np.mean(bleus):.2f} ({np.std(bleus, ddof=1):.2f})"
     assert equal["BLEU"] == f"{corpus_bleu(OUTPUTS['equal'][0]):.2f}"
     assert better["updates to the best epoch"] == "700 (100)" and better["parameters"] == "1,000,000"
-    assert better["p"] == "0.001" and better["p, Holm"] == "0.002"
-    assert soft["p"] == soft["p, Holm"] == "\u2013"
-    assert equal["s for 1,000 updates"] == "\u2013" and better["s for 1,000 updates"] == "100"
-    assert better["information"] == "0.70 (0.10)" and equal["information"] == "\u2013"
-    assert "AER, synthetic" not in soft and "TER" not in soft, "no empty columns"
-    page = (out / "report.html").read_text(encoding="utf-8")
-    assert "ARCH=better SEED=1 fairseq-attn recipe multi30k" in page
-
-
-def test_a_file_has_a_run_in_each_line(results, tmp_path):
-    lines = tmp_path / "lines.jsonl"
-    lines.write_text("".join(path.read_text() + "\n" for path in sorted(results.rglob("*.json"))))
-    write_leaderboard(results, tmp_path / "files", ["equal", "better"], "better", samples=50)
-    write_leaderboard(lines, tmp_path / "lines", ["equal", "better"], "better", samples=50)
-    rows = cells(tmp_path / "lines", "## multi30k")
-    assert list(rows) == ["equal", "better"] and rows["better"]["p"] == "\u2013"
-    assert cells(tmp_path / "lines", "## multi30k de-en") == cells(tmp_path / "files", "## multi30k/de-en.bpe")
-    lines.write_text(lines.read_text().replace('"best_updates"', '"updates"', 2))
-    with pytest.raises(OptionError, match="lines.jsonl/1: is not complete"):
-        read_tables(lines)
+    assert better["p"] == "0.001" and better["p, Holm"] == "0.002" and 0 < float(better["+-"]) < 5
+    assert soft["p"] == soft["p, Holm"] == equal["s for 1,000 updates"] == equal["information"] == ""
+    assert better["s for 1,000 updates"] == "100" and better["information"] == "0.70 (0.10)"
+    assert "AER" not in soft and "TER" not in soft, "no empty columns"
+    chosen = printed(capsys, results, "--systems", "equal", "better", "--baseline", "better", "--samples", 50)
+    assert list(chosen) == ["equal", "better"] and chosen["better"]["p"] == ""
+    assert "p" not in printed(capsys, results, "--samples", 0)["better"]
 
 
 @pytest.mark.parametrize(
     ("pattern", "text", "message"),
     [
         ("(?s).*", "{", "cannot be read"),
-        ('"best_updates": [0-9]+, ', "", "is not complete"),
-        (r'"sentences": \["', '"sentences": ["3 ', "complete"),
-        (r'"sentences": \[', '"sentences": ["1 1 1 0 0 0", ', "the same sentences"),
+        ('"bleu"', '"score"', "line 2 is not a run"),
+        (r'"sentences": \["', '"sentences": ["3 ', "line 2 is not a run"),
+        (r'"sentences": \[', '"sentences": ["1 1 1 0 0 0", ', "are of 120 and 121 sentences"),
+        ('"statistics"', '"other"', "have no statistics"),
     ],
 )
 def test_damaged_results_are_named(pattern, text, message, results):
-    path = results / "multi30k" / "de-en.bpe" / "lstm_soft.seed1.json"
-    path.write_text(re.sub(pattern, text, path.read_text(), count=1))
-    with pytest.raises(OptionError, match=f"{path}.*{message}"):
-        read_tables(results)
+    results.write_text(re.sub(pattern, text, results.read_text(), count=0 if "other" in text else 1))
+    with pytest.raises(OptionError, match=f"{results}: .*{message}"):
+        read_runs(results)
 
 
 def test_mistakes(results, tmp_path):
-    with pytest.raises(OptionError, match="has no results of a leaderboard"):
-        read_tables(tmp_path / "results" / "multi30k", ["lstm"])
-    with pytest.raises(OptionError, match="--baseline lstm: must be one of better, equal, lstm_soft"):
-        read_tables(results, baseline="lstm")
+    with pytest.raises(OptionError, match=f"{tmp_path}/none.jsonl: cannot be read"):
+        read_runs(tmp_path / "none.jsonl")
+    for option in ("--baseline", "--systems"):
+        with pytest.raises(OptionError, match=f"{option} lstm: must be among equal, better, lstm_soft, the systems"):
+            main([str(results), option, "lstm"])
