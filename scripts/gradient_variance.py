@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures variance and cost of the gradients of the objectives of latent alignment, on a trained model.
 
-    python scripts/gradient_variance.py DATA --path checkpoint_best.pt [--json FILE] [--out PICTURE]
+    python scripts/gradient_variance.py DATA --path checkpoint_best.pt [--json FILE]
 
 The model belongs to the lstm_latent family and has a posterior network. The gradient of each estimator is computed
 many times on one batch of real sentences, without dropout. Its relative variance is
@@ -31,10 +31,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from fairseq import checkpoint_utils
+from tabulate import tabulate
 from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing, series_of
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings
 from fairseq_attn_plugin.criterions.objectives.support import TopKConfig
 from fairseq_attn_plugin.errors import OptionError
@@ -155,46 +155,17 @@ def measure(model: Any, sample: Any, repeats: int) -> dict[str, dict[str, float]
 
 
 def table(result: dict[str, dict[str, float]]) -> str:
-    lines = [
-        "| estimator | time / enumeration | relative variance, posterior | relative variance, model | "
-        "squared bias, posterior (expected from sampling) | squared bias, model (expected) |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for name, figures in result.items():
-        variance, bias = "", ""
-        if "posterior_variance" in figures:
-            variance = f"{figures['posterior_variance']:.2g}"
-            bias = f"{figures['posterior_bias']:.2g} ({figures['posterior_bias_expected']:.2g})"
-        lines.append(
-            f"| {name} | {figures['relative_time']:.2f} | {variance} | {figures['model_variance']:.2g} | {bias} | "
-            f"{figures['model_bias']:.2g} ({figures['model_bias_expected']:.2g}) |"
-        )
-    return "\n".join(lines)
-
-
-def draw(result: dict[str, dict[str, float]], path: Path) -> None:
-    """Plots the variance of the posterior's gradient against time; lower left is better."""
-    check_drawing(path)
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
-    for family, look in zip(("sum and sample", "reinforce"), series_of(2)):
-        points = [(f["relative_time"], f["posterior_variance"], n) for n, f in result.items() if n.startswith(family)]
-        times, variances = ([point[at] for point in points] for at in (0, 1))
-        axes.scatter(times, variances, color=look.colour, marker=look.marker, label=family, zorder=3)
-        for x, y, name in points:
-            axes.annotate(name.partition(", ")[2], (x, y), xytext=(6, 3), textcoords="offset points", fontsize=8)
-    axes.axvline(1.0, color="#868e96", linestyle="--", linewidth=1)
-    axes.annotate("enumeration: no variance", (1.0, 0.03), xycoords=("data", "axes fraction"), rotation=90, fontsize=8,
-                  xytext=(-12, 0), textcoords="offset points", va="bottom")  # fmt: skip
-    axes.set(yscale="log", xlabel="time of a gradient, relative to enumeration",
-             ylabel="relative variance of the posterior's gradient")  # fmt: skip
-    axes.set_xlim(0, 1.15)
-    axes.grid(True, alpha=0.3)
-    axes.legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    headers = {
+        "relative_time": "time / enumeration",
+        "posterior_variance": "relative variance, posterior",
+        "model_variance": "relative variance, model",
+        "posterior_bias": "squared bias, posterior",
+        "posterior_bias_expected": "expected from sampling",
+        "model_bias": "squared bias, model",
+        "model_bias_expected": "expected",
+    }
+    rows = [[name, *(figures.get(key) for key in headers)] for name, figures in result.items()]
+    return tabulate(rows, ["estimator", *headers.values()], "github", floatfmt=".2g")
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -207,14 +178,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="file for all figures")
-    parser.add_argument("--out", type=Path, help="file for a picture (png, pdf, svg)")
     args = parser.parse_args(argv)
     logging.disable(logging.WARNING)
     try:
         if args.repeats < 2:
             raise OptionError(f"--repeats {args.repeats}: must be at least 2, to compute a variance")
-        if args.out:
-            check_drawing(args.out)
         torch.set_num_threads(args.threads)
         model, sample, sizes = load(args.data, args.path, args.split, args.sentences, args.seed)
     except OptionError as error:
@@ -234,8 +202,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             "estimators": result,
         }
         args.json.write_text(json.dumps(report, indent=1) + "\n")
-    if args.out:
-        draw(result, args.out)
     return 0
 
 

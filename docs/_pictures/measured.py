@@ -273,37 +273,6 @@ def _logarithmic(axes: Any, ticks: Sequence[int]) -> None:
     axes.set_yticks([], minor=True)
 
 
-def pairs(path: Path) -> None:
-    """Perplexity by update of single trainings, and the slope of tanh and the offset of what forms the pairs."""
-    runs = results("multi30k-de-en-pairs")
-    panels = (
-        ("validation perplexity", "valid_perplexity_by_update", ""),
-        ("slope of tanh", "pair_statistics_by_update", "pair_slope"),
-        ("offset / size", "pair_statistics_by_update", "pair_offset"),
-    )
-    with canvas("pairs", (8.2, 2.4)) as figure:
-        for number, (title, part, statistic) in enumerate(panels):
-            axes = figure.add_axes((number * 0.31, 0, 0.25, 0.95))
-            style(axes, title, grid="y")
-            for (name, seeds), look in zip(runs.items(), series_of(len(runs))):
-                for count, run in enumerate(seeds):
-                    points = {int(update): value for update, value in run.get(part, {}).items()}
-                    if statistic == "pair_offset":
-                        points = {update: found[statistic] / found["pair_size"] for update, found in points.items()}
-                    elif statistic:
-                        points = {update: found[statistic] for update, found in points.items()}
-                    points = {update: value for update, value in sorted(points.items()) if update <= 1034}
-                    label = name.replace("lstm_", "").replace("_", ", ", 1).replace("_", " ") if count == 0 else None
-                    drawn = axes.plot(points.keys(), points.values(), color=look.colour, linewidth=1.2, label=label)
-                    drawn[0].set(marker=look.marker, markersize=3.5, markevery=max(1, len(points) // 5))
-            axes.set_xlabel("updates", fontsize=9)
-            if number == 0:
-                _logarithmic(axes, (15, 30, 60, 120))
-                handles, labels = axes.get_legend_handles_labels()
-        axes.legend(handles, labels, frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.02, 1))
-        save(figure, path)
-
-
 def first_word(path: Path) -> None:
     """Mean weights of three trainings after one epoch: one attends to the first word at most steps."""
     runs = results("multi30k-de-en-first-word")

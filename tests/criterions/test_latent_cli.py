@@ -101,8 +101,8 @@ def test_estimators_of_a_gradient_of_zero_have_no_variance(monkeypatch):
 def test_gradient_variance(trained, zoo, tiny_data, tmp_path, monkeypatch, capsys):
     """The script that compares estimators: enumeration has no variance, sum and sample less than REINFORCE."""
     monkeypatch.setattr(logging, "disable", lambda level: None)
-    report, picture = tmp_path / "report.json", tmp_path / "plot.png"
-    command = [str(tiny_data), "--sentences", "4", "--repeats", "6", "--json", str(report), "--out", str(picture)]
+    report = tmp_path / "report.json"
+    command = [str(tiny_data), "--sentences", "4", "--repeats", "6", "--json", str(report)]
     assert gradient_variance.main([*command, "--path", str(trained.best)]) == 0
     figures = json.loads(report.read_text())["estimators"]
     assert figures["enumeration"]["posterior_variance"] < 1e-9
@@ -111,6 +111,6 @@ def test_gradient_variance(trained, zoo, tiny_data, tmp_path, monkeypatch, capsy
     assert all(figures[name]["model_variance"] < 1e-9 for name in figures if "ELBO" in name or "marginal" in name)
     assert figures["top-K marginal, K = 1"]["model_bias"] > figures["top-K marginal, K = 8"]["model_bias"]
     assert figures["sparse ELBO, support of q"]["posterior_bias"] < 1e-9
-    assert "| enumeration | 1.00 |" in capsys.readouterr().out and picture.stat().st_size > 1000
+    assert "| enumeration  " in capsys.readouterr().out
     assert gradient_variance.main([*command, "--path", str(zoo("lstm_soft").last)]) == 2
     assert "has no posterior network" in capsys.readouterr().err
