@@ -1,8 +1,8 @@
 """The server of ``fairseq-attn serve``: the page at ``/``, and addresses that answer in JSON.
 
 ``/translate`` translates a sentence, ``/health`` says that the server runs. It is for one reader, on this machine: it
-answers requests to this machine that no page from elsewhere has sent, reads bodies of a bounded length, and translates
-one sentence at a time. uvicorn bounds the connections and the headers of a request.
+answers requests to this machine that no page from elsewhere has sent, reads bodies of a bounded length that arrive in
+bounded time, and translates one sentence at a time. uvicorn bounds the connections and the headers of a request.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences
 
 # of a body: JSON may write a character as \ud83d\ude00; the rest is for the other members
 MOST_BYTES = 12 * MOST_CHARACTERS + 4096
+MOST_SECONDS = 10.0  # until a body has arrived
 MOST_CONNECTIONS = 64  # uvicorn answers a further one with 503
 # the message does not contain the machine's name, since a page from elsewhere could read it
 _WRONG_HOST = (
@@ -118,10 +119,14 @@ def application(
 
     async def translate(request: Request) -> Response:
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > MOST_BYTES:
-                return _error(413, f"the request is too long: at most {MOST_BYTES} bytes are read")
+        try:
+            async with asyncio.timeout(MOST_SECONDS):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > MOST_BYTES:
+                        return _error(413, f"the request is too long: at most {MOST_BYTES} bytes are read")
+        except TimeoutError:
+            return _error(408, f"the request did not arrive within {MOST_SECONDS:g} seconds")
         try:
             asked = _question(body)
         except ValueError as error:

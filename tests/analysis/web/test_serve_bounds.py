@@ -95,6 +95,15 @@ def test_a_long_body_is_refused():
         assert ask(address, head("/gone", "Content-Length: 200000000"))[0] == 404
 
 
+def test_a_body_that_does_not_arrive_is_given_up(monkeypatch):
+    from fairseq_attn_plugin.analysis.web import server
+
+    monkeypatch.setattr(server, "MOST_SECONDS", 0.2)
+    with serving(Slow()) as address:
+        status, _, body = ask(address, question("never")[:-3])
+        assert status == 408 and body == {"error": "the request did not arrive within 0.2 seconds"}
+
+
 def test_the_longest_text_is_read():
     """5,000 characters may need twelve bytes each."""
     slow = Slow()
