@@ -17,13 +17,12 @@ A folder of ``fairseq-attn export`` describes its text by the same settings (:cl
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from .errors import OptionError
-from .writing import whole_file, whole_text
+from .writing import read_json, whole_file, write_json
 
 __all__ = [
     "FORMAT",
@@ -36,11 +35,11 @@ __all__ = [
     "open_model_folder",
     "read_settings",
     "write_model_folder",
-    "write_settings",
 ]
 
 FORMAT = "fairseq_attn_plugin model 1"
 SETTINGS, MODEL = "settings.json", "model.pt"
+OF_TEXT = ("languages", "subwords", "bpe", "lowercase", "tokenizer", "normalizer")
 SUBWORD_FILES = {"subword_nmt": "bpe.codes", "sentencepiece": "sentencepiece.model"}
 
 
@@ -132,18 +131,7 @@ class ModelFolder(NamedTuple):
 
 def read_settings(folder: Any) -> Dict[str, Any]:
     """The object in ``settings.json`` of a folder; empty if there is none or it is damaged."""
-    path = Path(folder) / SETTINGS
-    try:
-        content = json.loads(path.read_text(encoding="utf-8") if path.is_file() else "")  # a pipe may have no end
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def write_settings(folder: Path, content: Dict[str, Any]) -> None:
-    """Writes ``settings.json``, whole or not at all."""
-    with whole_text(folder / SETTINGS, f"{folder / SETTINGS}: cannot be written") as stream:
-        stream.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return read_json(Path(folder) / SETTINGS)
 
 
 def write_model_folder(folder: Path, checkpoint: Path, dictionaries: Path, text: Text, content: Dict[str, Any]) -> None:
@@ -154,8 +142,8 @@ def write_model_folder(folder: Path, checkpoint: Path, dictionaries: Path, text:
         checkpoint: its state of the optimizer is left out
         dictionaries: folder of ``dict.SRC.txt`` and ``dict.TGT.txt``
         text: how lines become tokens
-        content: further settings; ``languages`` is needed, ``data`` (the binarised corpus) and ``log`` are relative to
-            the folder
+        content: further settings; ``languages`` is needed, ``data``, the binarised corpus, is relative to the
+            folder
 
     Raises:
         OptionError: a file cannot be written
@@ -174,7 +162,7 @@ def write_model_folder(folder: Path, checkpoint: Path, dictionaries: Path, text:
     for name in [f"dict.{language}.txt" for language in content["languages"]]:
         with whole_file(folder / name, f"{folder / name}: cannot be written") as partial:
             shutil.copyfile(dictionaries / name, partial)
-    write_settings(folder, {"format": FORMAT, **content, **text.save(folder)})
+    write_json("--out", folder / SETTINGS, {"format": FORMAT, **content, **text.save(folder)})
 
 
 def open_model_folder(path: Any) -> Optional[ModelFolder]:
@@ -183,14 +171,19 @@ def open_model_folder(path: Any) -> Optional[ModelFolder]:
     Raises:
         OptionError: the folder is damaged, or its training has not ended
     """
+    from .decoding.export.exported_folder import SETTINGS as RULES
+    from .decoding.export.exported_folder import check
+
     folder = Path(path)
     settings = read_settings(folder)
     if settings.get("format") != FORMAT:
         if is_training(folder) and not settings:
             raise OptionError(f"{path}: its training has not ended; run the same fairseq-attn train again")
         return None
-    if not _is_whole(settings):
-        raise OptionError(f"{folder / SETTINGS}: is damaged; copy it again, or train again")
+    try:
+        check(settings, {name: RULES[name] for name in OF_TEXT})
+    except ValueError:
+        raise OptionError(f"{folder / SETTINGS}: is damaged; copy it again, or train again") from None
     files = [MODEL, *(f"dict.{language}.txt" for language in settings["languages"])]
     for name in [*files, *([SUBWORD_FILES[settings["bpe"]]] if settings["bpe"] else [])]:
         if not (folder / name).is_file():
@@ -201,17 +194,6 @@ def open_model_folder(path: Any) -> Optional[ModelFolder]:
 def is_training(folder: Path) -> bool:
     """Whether ``fairseq-attn train`` has begun to write this folder."""
     return (folder / "training" / "lock").is_file()
-
-
-def _is_whole(settings: Dict[str, Any]) -> bool:
-    languages, tokenizer = settings.get("languages"), settings.get("tokenizer", "")
-    return (
-        isinstance(languages, list)
-        and [type(one) for one in languages] == [str, str]
-        and (tokenizer is None or (isinstance(tokenizer, dict) and {"dash_splits", "escape"} <= set(tokenizer)))
-        and settings.get("bpe", "") in (None, *SUBWORD_FILES)
-        and {"subwords", "lowercase", "normalizer"} <= set(settings)
-    )
 
 
 def expand(args: argparse.Namespace) -> None:

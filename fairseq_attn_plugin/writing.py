@@ -7,11 +7,20 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Optional, TextIO, Union
+from typing import Any, Dict, Iterable, Iterator, Optional, TextIO, Union
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["PathLike", "check_output", "failure_of_files", "make_folder", "whole_file", "whole_text", "write_json"]
+__all__ = [
+    "PathLike",
+    "check_output",
+    "failure_of_files",
+    "make_folder",
+    "read_json",
+    "whole_file",
+    "whole_text",
+    "write_json",
+]
 
 _LABELLED = re.compile(r"^(?:[^=/]+=)?(.+)$", re.DOTALL)
 
@@ -105,6 +114,15 @@ def write_json(option: str, path: Any, content: Any) -> None:
     """Writes the JSON file of an option; raises ``OptionError`` if it cannot be written."""
     with whole_text(path, f"{option} {path}: cannot be written") as stream:
         stream.write(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+
+
+def read_json(path: Path) -> Dict[str, Any]:
+    """The object in a JSON file; empty if there is none or it is damaged. A pipe is not read: it may have no end."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8") if path.is_file() else "")
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def make_folder(option: str, path: Any) -> None:

@@ -3,7 +3,7 @@
     fairseq-attn prepare multi30k --out data --subword-size 8000
     fairseq-attn prepare polarity_han --out data --fold 0 --data folder
 
-Downloads the corpus into the folder ``downloads`` beside FOLDER, or that of ``--downloads``, or reads it from
+Downloads the corpus into ``downloads/NAME`` beside FOLDER, or below the folder of ``--downloads``, or reads it from
 ``--data``. Writes FOLDER, complete or not at all::
 
     text/SPLIT.LANGUAGE        train, valid, test: tokenised text; documents are SPLIT.input0 and SPLIT.label
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("corpus", choices=sorted(CORPORA), metavar="NAME", help=", ".join(CORPORA))
     add("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
     add("--data", type=Path, metavar="FOLDER", help="read the corpus from this folder instead of downloading it")
-    add("--downloads", type=Path, metavar="FOLDER", help="of downloads (default: downloads, beside that of --out)")
+    add("--downloads", type=Path, metavar="FOLDER", help="has one for each corpus (default: downloads, beside --out)")
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="number of processes (default: all cores)")
     add = parser.add_argument_group("sentence pairs").add_argument
     add("--subwords", choices=KINDS, help="joint over both languages (default: subword-nmt)")
@@ -110,7 +110,7 @@ def _is_done(args: argparse.Namespace, out: Path, chosen: Dict[str, Any]) -> boo
 def _prepare(args: argparse.Namespace, corpus: Corpus, out: Path, chosen: Dict[str, Any]) -> None:
     folder, known = args.data, {}
     if folder is None:
-        folder = Path(os.path.abspath(args.downloads or out.parent / "downloads"))
+        folder = Path(os.path.abspath(args.downloads or out.parent / "downloads")) / args.corpus
         for download in corpus.files(args):
             path = fetch(download, folder, corpus.expected)
             unpack(path, folder, download.members)

@@ -76,7 +76,7 @@ class Job(NamedTuple):
         treatment = TREATMENTS[self.corpus.treatment]
         for split, names in files.items():
             plain = names.split()
-            tokens = [re.sub(r"\.(\w+)$", r".tok.\1", name) for name in plain]
+            tokens = [re.sub(r"\.(\w+)(?=\||$)", r".tok.\1", name) for name in plain]
             has_tokens = treatment.words is not None and all(find(self.folder, name) for name in tokens)
             sides = read_sides(self.folder, tokens if has_tokens else plain, self.corpus.expected)
             raw: Optional[List[List[str]]] = sides

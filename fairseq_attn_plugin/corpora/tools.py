@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
@@ -15,9 +14,9 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Mapping
 import portalocker
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import write_json
+from fairseq_attn_plugin.writing import read_json, write_json
 
-__all__ = ["PACKAGE", "environment", "keep", "locked", "read_json", "run_quietly", "stamp_of", "whole_folder"]
+__all__ = ["PACKAGE", "environment", "keep", "locked", "run_quietly", "stamp_of", "whole_folder"]
 
 STAMP = "prepared.json"
 
@@ -104,14 +103,6 @@ def locked(path: Path, wait: bool = True) -> Iterator[int]:
         except portalocker.exceptions.LockException as error:
             raise OptionError(f"{path} cannot be locked ({error}): choose OUT on another file system") from None
         yield stream.fileno()
-
-
-def read_json(path: Path) -> Dict[str, Any]:
-    """The object in a file; empty without one."""
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, TypeError, ValueError):
-        return {}
 
 
 def stamp_of(folder: Path) -> Dict[str, Any]:

@@ -74,6 +74,8 @@ def _table(
     path: Path, lines: Sequence[str], languages: Sequence[str], columns: Optional[Sequence[int]]
 ) -> Tuple[List[Pair], str]:
     rows = [(number, row) for number, row in _rows(path, lines) if any(map(str.strip, row))]
+    if not rows:
+        raise OptionError(f"{path} is empty: expected sentence pairs")
     head = [cell.strip().lower() for cell in rows[0][1]]
     sides = [{language.lower(), side} for language, side in zip(languages, ("source", "target"))]
     named = [next((place for place, cell in enumerate(head) if cell in side), -1) for side in sides]

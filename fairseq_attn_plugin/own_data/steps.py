@@ -23,7 +23,7 @@ from fairseq_attn_plugin.corpora.subwords import segment
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
 from fairseq_attn_plugin.model_folder import SETTINGS, Text, write_model_folder
 from fairseq_attn_plugin.text.reading import build_normalizer
-from fairseq_attn_plugin.writing import whole_text, write_json
+from fairseq_attn_plugin.writing import read_json, whole_text, write_json
 
 from .card import CARD, model_card
 from .progress import follow
@@ -182,14 +182,12 @@ def _train(plan: Plan) -> None:
     lasting = {name: value for name, value in parsed(plan.options).items() if name not in PASSING}
     for language in plan.languages:  # a checkpoint has the numbers of words, which other data number otherwise
         lasting[f"dict.{language}.txt"] = checksum(plan.data / "bin" / f"dict.{language}.txt")
-    different = (
-        _differences(tools.read_json(folder / "options.json"), lasting) if last.is_file() or done.is_file() else ""
-    )
+    different = _differences(read_json(folder / "options.json"), lasting) if last.is_file() or done.is_file() else ""
     if different:
         raise OptionError(
             f"{folder} holds a training with other options or words ({different}): choose another --out, or remove it"
         )
-    if tools.read_json(done) == {"options": plan.options}:
+    if read_json(done) == {"options": plan.options}:
         say(f"train: done before ({folder})")
         return
     folder.mkdir(parents=True, exist_ok=True)

@@ -352,9 +352,12 @@ def test_a_graph_that_may_never_end_is_refused(copy, monkeypatch):
     model.graph.node[0].attribute[0].g.node.append(endless().graph.node[0])
     onnx_files.bound_loops(model)
     assert "may never end" in flaw_of(memoryview(model.SerializeToString()))
-    model = endless()
-    model.graph.initializer[0].external_data.add(key="location", value="pipe")
-    assert "data in other files" in flaw_of(memoryview(model.SerializeToString()))
+    for within in (False, True):
+        model = endless()
+        graph = model.graph.node[0].attribute[0].g if within else model.graph
+        graph.initializer.add(name="far").external_data.add(key="location", value="pipe")
+        onnx_files.bound_loops(model)
+        assert "data in other files" in flaw_of(memoryview(model.SerializeToString()))
 
 
 def test_a_model_without_numbers_is_an_error(copy):

@@ -74,6 +74,9 @@ def test_a_quotation_mark_without_its_end(tmp_path):
         read_pairs([tmp_path / "c.csv"], ["de", "en"])
     (tmp_path / "c.csv").write_text("Ja, gut;Yes, good\n" * 3 + "Nein, danke;No, thanks\n")
     assert read_pairs([tmp_path / "c.csv"], ["de", "en"])[0][3] == ("Nein, danke", "No, thanks")
+    (tmp_path / "c.csv").write_text(",\n")
+    with pytest.raises(OptionError, match="is empty: expected sentence pairs"):
+        read_pairs([tmp_path / "c.csv"], ["de", "en"])
 
 
 @pytest.mark.parametrize("content", ['"No," he said.\t"Nein", sagte er.\n', 'He said "no".\tEr sagte "nein".\n'])

@@ -178,6 +178,8 @@ def flaw_of(model):
         bounded = few and kinds == [b"Loop"] and bytes(next(fields(node, 1))) in bounds
         right = bounded or kinds == [b"If"] or not bodies
         for body in bodies:  # which grows
+            if any(True for path in ((5, 13), (1, 5, 5, 13)) for _ in fields(body, *path)):
+                return "has data in other files, which no exported graph has"
             for inner in fields(body, 1):
                 below = _bodies(inner)
                 right &= not below or [*fields(inner, 4)] == [b"If"]

@@ -7,7 +7,6 @@ model, ``settings.json``, ``README.md``, ``translate.py`` (a copy of :mod:`.runt
 from __future__ import annotations
 
 import hashlib
-import math
 import platform
 import shutil
 import tempfile
@@ -18,13 +17,14 @@ import torch
 from torch import nn
 
 from ...errors import OptionError
-from ...model_folder import Text, write_settings
+from ...model_folder import SETTINGS, Text
 from ...models.attn_lstm import AttnLSTMModel
+from ...writing import write_json
 from . import exported_folder, runtime
 from .onnx_check import Differences, compare
 from .onnx_files import quantize, write_graphs
 
-__all__ = ["PRECISIONS", "Text", "check_exportable", "export_folder"]
+__all__ = ["PRECISIONS", "check_exportable", "export_folder"]
 
 PRECISIONS = ("float32", "int8")
 TOLERANCE = 1e-3  # of log p in float32; the rounding of long sums differs between libraries
@@ -135,15 +135,11 @@ def _write_rest(model: nn.Module, folder: Path, text: Text, settings: Dict[str, 
         "attention": None if attention is None else attention.name,
         "max_len_a": 0,
         "max_len_b": 200,
-        "max_len": _finite(model.decoder.max_positions()) - 1,
+        "max_len": int(min(model.decoder.max_positions(), 10**6)) - 1,
         "min_len": 1,
-        "max_source_positions": _finite(model.encoder.max_positions()),
+        "max_source_positions": int(min(model.encoder.max_positions(), 10**6)),
         **about_text,
         "versions": {"python": platform.python_version(), **settings["versions"]},
         "files": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())},
     }
-    write_settings(folder, content)
-
-
-def _finite(limit: float) -> int:
-    return int(min(limit, 10**6)) if not math.isnan(limit) else 10**6
+    write_json("--to", folder / SETTINGS, content)
