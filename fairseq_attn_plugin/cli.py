@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
 import re
 import sys
@@ -127,6 +128,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
             importlib.import_module("fairseq_attn_plugin.commands.recipe").main(words[1:])
             sys.exit(0)
         args = parser.parse_args(words)
+        logging.getLogger("fairseq").setLevel(logging.WARNING)
         for folder in getattr(args, "user_dir", None) or ():
             from fairseq_attn_plugin.analysis.inference.model_options import import_user_dir
 

@@ -39,7 +39,6 @@ __all__ = [
 
 FORMAT = "fairseq_attn_plugin model 1"
 SETTINGS, MODEL = "settings.json", "model.pt"
-OF_TEXT = ("languages", "subwords", "bpe", "lowercase", "tokenizer", "normalizer")
 SUBWORD_FILES = {"subword_nmt": "bpe.codes", "sentencepiece": "sentencepiece.model"}
 
 
@@ -171,19 +170,14 @@ def open_model_folder(path: Any) -> Optional[ModelFolder]:
     Raises:
         OptionError: the folder is damaged, or its training has not ended
     """
-    from .decoding.export.exported_folder import SETTINGS as RULES
-    from .decoding.export.exported_folder import check
-
     folder = Path(path)
     settings = read_settings(folder)
     if settings.get("format") != FORMAT:
         if is_training(folder) and not settings:
             raise OptionError(f"{path}: its training has not ended; run the same fairseq-attn train again")
         return None
-    try:
-        check(settings, {name: RULES[name] for name in OF_TEXT})
-    except ValueError:
-        raise OptionError(f"{folder / SETTINGS}: is damaged; copy it again, or train again") from None
+    if not _is_whole(settings):
+        raise OptionError(f"{folder / SETTINGS}: is damaged; copy it again, or train again")
     files = [MODEL, *(f"dict.{language}.txt" for language in settings["languages"])]
     for name in [*files, *([SUBWORD_FILES[settings["bpe"]]] if settings["bpe"] else [])]:
         if not (folder / name).is_file():
@@ -194,6 +188,17 @@ def open_model_folder(path: Any) -> Optional[ModelFolder]:
 def is_training(folder: Path) -> bool:
     """Whether ``fairseq-attn train`` has begun to write this folder."""
     return (folder / "training" / "lock").is_file()
+
+
+def _is_whole(settings: Dict[str, Any]) -> bool:
+    languages, tokenizer = settings.get("languages"), settings.get("tokenizer", "")
+    return (
+        isinstance(languages, list)
+        and [type(one) for one in languages] == [str, str]
+        and (tokenizer is None or (isinstance(tokenizer, dict) and {"dash_splits", "escape"} <= set(tokenizer)))
+        and settings.get("bpe", "") in (None, *SUBWORD_FILES)
+        and {"subwords", "lowercase", "normalizer"} <= set(settings)
+    )
 
 
 def expand(args: argparse.Namespace) -> None:

@@ -70,17 +70,20 @@ def test_commands_that_read_attention_extract_it_once(folder, tmp_path, capsys):
     assert re.search(r"\| model-folder +\| +100\.00 \|", capsys.readouterr().out)
 
 
-def test_a_report_of_a_model_folder_or_of_several(folder, tiny_data, tmp_path):
+def test_a_report_of_a_model_folder_or_of_several(folder, tmp_path, capsys):
     both = tmp_path / "both"
     for name in ("one", "two"):
         shutil.copytree(folder, both / name)
-        settings = json.loads((both / name / "settings.json").read_text())
-        (both / name / "settings.json").write_text(json.dumps({**settings, "data": str(tiny_data)}))
     command = ["--out", str(tmp_path / "report"), "--samples", "0"]
     cli.main(["report", str(both), *command])
     assert "| two" in (tmp_path / "report" / "report.md").read_text()
     cli.main(["report", str(both / "one"), *command])
     assert "| two" not in (tmp_path / "report" / "report.md").read_text()
+    for side in ("xx", "yy", "hyp.yy"):  # one sentence less
+        test = both / "two" / f"test.{side}"
+        test.write_text("".join(test.read_text().splitlines(keepends=True)[1:]))
+    cli.main(["report", str(both), *command])
+    assert "two: left out: has 4 sentences, one has 5: another test set" in capsys.readouterr().err
 
 
 def test_export_knows_the_text(folder, tmp_path):

@@ -28,6 +28,7 @@ from ..errors import OptionError
 from ..ops.constrained_sparsemax import constrained_sparsemax
 from ..ops.deferred import matmul, share
 from ..options import option
+from ..text.lines import iter_lines
 from .base import AttentionConfig, AttentionOutput
 from .biases import BiasMemory, BiasState
 from .normalizers import in_full
@@ -169,32 +170,22 @@ class ConstrainedAttention(ScoredAttention):
 def most_links(alignments: str, source: str) -> Dict[str, int]:
     """The most links that one occurrence of each word has; see :meth:`ConstrainedAttention.read_files` for errors."""
     most: Dict[str, int] = {}
-    with _open("alignments", alignments) as links, _open("source", source) as text:
-        try:
-            for number, (line, words) in enumerate(zip_longest(links, text), 1):
-                where = f"--constrained-alignments {alignments}, line {number}"
-                if line is None or words is None:
-                    short = "--constrained-source" if words is None else "--constrained-alignments"
-                    raise OptionError(f"{where}: {short} has only {number - 1} lines; must be of the same sentences")
-                tokens = words.split()
-                found = [0] * len(tokens)
-                for link in line.split():
-                    position, dash, other = link.partition("-")
-                    if not (dash and position.isdecimal() and other.isdecimal() and int(position) < len(tokens)):
-                        raise OptionError(
-                            f"{where}: {link!r} is no link of a sentence of {len(tokens)} words; must be i-j, counted "
-                            "from 0"
-                        )
-                    found[int(position)] += 1
-                for token, count in zip(tokens, found):
-                    most[token] = max(count, most.get(token, 0))
-        except UnicodeDecodeError as error:
-            raise OptionError(f"--constrained-source {source}: is not UTF-8 ({error.reason})") from None
+    files = (("alignments", alignments), ("source", source))
+    links, text = (iter_lines(path, f"--constrained-{name} {path}") for name, path in files)
+    for number, (line, words) in enumerate(zip_longest(links, text), 1):
+        where = f"--constrained-alignments {alignments}, line {number}"
+        if line is None or words is None:
+            short = "--constrained-source" if words is None else "--constrained-alignments"
+            raise OptionError(f"{where}: {short} has only {number - 1} lines; must be of the same sentences")
+        tokens = words.split()
+        found = [0] * len(tokens)
+        for link in line.split():
+            position, dash, other = link.partition("-")
+            if not (dash and position.isdecimal() and other.isdecimal() and int(position) < len(tokens)):
+                raise OptionError(
+                    f"{where}: {link!r} is no link of a sentence of {len(tokens)} words; must be i-j, counted from 0"
+                )
+            found[int(position)] += 1
+        for token, count in zip(tokens, found):
+            most[token] = max(count, most.get(token, 0))
     return most
-
-
-def _open(name: str, path: str) -> Any:
-    try:
-        return open(path, encoding="utf-8-sig")
-    except OSError as error:
-        raise OptionError(f"--constrained-{name} {path}: cannot be read: {error.strerror or error}") from None

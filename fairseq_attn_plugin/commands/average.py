@@ -10,7 +10,6 @@ Every command that takes a checkpoint takes the file.
 from __future__ import annotations
 
 import argparse
-import logging
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
@@ -34,7 +33,6 @@ def run(args: argparse.Namespace) -> None:
     _check(args)
     from fairseq_attn_plugin.analysis.inference.averaging import average, best_of, last_of
 
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
     paths = args.checkpoints
     if args.last is not None:
         paths = last_of(paths[0], args.last)

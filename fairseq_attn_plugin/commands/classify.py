@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import logging
 import os
 import sys
 from dataclasses import asdict
@@ -73,7 +72,6 @@ def run(args: argparse.Namespace) -> None:
         check_page("--plot", args.plot)
     numbers = sentence_numbers(args.documents, "--documents") or list(range(5))
     reading = reading_from(args)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
     outputs = {"--out": args.out, "--scores": args.scores, "--plot": args.plot}
     written = [os.path.realpath(path) for path in outputs.values() if path]
     for option, path in outputs.items():

@@ -10,7 +10,6 @@ The last line writes one direction of an agreement model as an ordinary checkpoi
 from __future__ import annotations
 
 import argparse
-import logging
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
@@ -78,7 +77,6 @@ def run(args: argparse.Namespace) -> None:
     from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable, export_folder
     from fairseq_attn_plugin.model_folder import Text
 
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
     overrides = parse_overrides(args.model_overrides)
     data = args.data or data_of(args.checkpoint)
     loaded = load_models(data, args.checkpoint, overrides, cpu=True, option="CHECKPOINT")

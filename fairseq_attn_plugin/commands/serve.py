@@ -74,7 +74,9 @@ def _each(args: argparse.Namespace) -> Dict[str, argparse.Namespace]:
 
 def _translators(each: Dict[str, argparse.Namespace]) -> Dict[str, Any]:
     """The models by label; all translate in the same direction."""
-    models = {label: _loaded(one) for label, one in each.items()}
+    from fairseq_attn_plugin.analysis.inference.translator import Translator
+
+    models = {label: Translator.of_options(one) for label, one in each.items()}
     (first, leader), *others = models.items()
     for label, one in others:
         if one.languages != leader.languages:
@@ -94,12 +96,6 @@ def _check(args: argparse.Namespace) -> None:
         import uvicorn  # noqa: F401
     except ImportError:
         raise OptionError("fairseq-attn serve needs starlette: pip install 'fairseq_attn_plugin[serve]'") from None
-
-
-def _loaded(args: argparse.Namespace) -> Any:
-    from fairseq_attn_plugin.analysis.inference.translator import Translator
-
-    return Translator.of_options(args)
 
 
 def run(args: argparse.Namespace) -> None:

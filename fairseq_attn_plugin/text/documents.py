@@ -20,7 +20,6 @@ A text is split into sentences by :func:`~fairseq_attn_plugin.text.reading.split
 
 from __future__ import annotations
 
-import io
 import json
 import random
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import LineTooLong, bounded_lines, intact, opened
+from fairseq_attn_plugin.text.lines import numbered_lines
 from fairseq_attn_plugin.text.reading import AS_IT_IS, Reading, split_sentences, word_splitter
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
@@ -79,26 +78,20 @@ def documents_of(path: PathLike, reading: Reading = AS_IT_IS, labels: bool = Tru
     path = Path(path)
     suffix = path.with_suffix("").suffix if path.suffix in (".gz", ".xz") else path.suffix
     parse = _from_json if suffix in (".jsonl", ".json") else _from_text
-    number, found = 0, False
-    with intact(path), opened(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="\n") as stream:
+    found = False
+    for number, (where, line) in enumerate(numbered_lines(path), 1):
+        if not line.strip():
+            continue
         try:
-            for number, line in enumerate(bounded_lines(stream), start=1):
-                if not line.strip():
-                    continue
-                try:
-                    document = parse(line.rstrip("\r\n"), reading, split)
-                    if document.label is None and labels:
-                        raise ValueError("has no label; " + _LABEL_HINT[parse is _from_text])
-                    if document.label is not None and len(document.label.split()) != 1:
-                        raise ValueError(f"the label {document.label!r} must be one word without spaces")
-                except ValueError as error:
-                    raise OptionError(f"{path}, line {number}: {error}") from None
-                found = True
-                yield replace(document, line=number)
-        except UnicodeDecodeError as error:
-            raise OptionError(f"{path}, after line {number}: is not UTF-8 ({error.reason})") from None
-        except LineTooLong as error:
-            raise OptionError(f"{path}, line {number + 1}: {error}") from None
+            document = parse(line, reading, split)
+            if document.label is None and labels:
+                raise ValueError("has no label; " + _LABEL_HINT[parse is _from_text])
+            if document.label is not None and len(document.label.split()) != 1:
+                raise ValueError(f"the label {document.label!r} must be one word without spaces")
+        except ValueError as error:
+            raise OptionError(f"{where}: {error}") from None
+        found = True
+        yield replace(document, line=number)
     if not found:
         raise OptionError(f"{path}: is empty; must hold a document in each line")
 
@@ -191,7 +184,7 @@ def split_documents(
         draw.shuffle(numbers)
         start = 0
         for split, share in shares.items():
-            end = start + int(share * len(numbers))
+            end = start + int(share * len(numbers) + 1e-9)  # 0.29 of 100 are 29
             for number in numbers[start:end]:
                 split_of[number] = split
             start = end

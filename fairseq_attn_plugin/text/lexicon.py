@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, TextIO, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import numbered_lines
 
 __all__ = ["Entry", "best_translations", "read_lexicon", "write_probabilities"]
 
@@ -42,24 +43,14 @@ def read_lexicon(path: Any, option: str, probabilities: bool = False, sums: bool
             probabilities for a pair (the message names the line), or the probabilities of a word sum to more than 1
     """
     found: Dict[str, Dict[str, Entry]] = {}
-    number = 0
-    try:
-        with open(path, encoding="utf-8-sig") as stream:
-            for number, line in enumerate(stream, 1):
-                if not line.strip():
-                    continue
-                source, entry = _parse(line, f"{option} {path}, line {number}", probabilities)
-                entries = found.setdefault(source, {})
-                if entry.target in entries and entry.probability != entries[entry.target].probability:
-                    raise OptionError(
-                        f"{option} {path}, line {number}: {source} {entry.target} occurs twice, with different "
-                        "probabilities"
-                    )
-                entries[entry.target] = entry
-    except OSError as error:
-        raise OptionError(f"{option} {path}: cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise OptionError(f"{option} {path}: is not UTF-8 after line {number}: {error.reason}") from None
+    for where, line in numbered_lines(path, name=f"{option} {path}"):
+        if not line.strip():
+            continue
+        source, entry = _parse(line, where, probabilities)
+        entries = found.setdefault(source, {})
+        if entry.target in entries and entry.probability != entries[entry.target].probability:
+            raise OptionError(f"{where}: {source} {entry.target} occurs twice, with different probabilities")
+        entries[entry.target] = entry
     if not found:
         raise OptionError(f"{option} {path}: has no entries; create it with fairseq-attn lexicon")
     for source, entries in found.items():
@@ -74,7 +65,7 @@ def read_lexicon(path: Any, option: str, probabilities: bool = False, sums: bool
 
 def _parse(line: str, where: str, probabilities: bool) -> Tuple[str, Entry]:
     # a word may contain other blanks, such as U+00A0
-    fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
+    fields = line.split("\t") if "\t" in line else line.split()
     try:
         if len(fields) == 2 and not probabilities and all(fields):
             return fields[0], Entry(fields[1], 1.0)

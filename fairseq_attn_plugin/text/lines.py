@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import lzma
 import re
 import tarfile
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, TextIO, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["LONGEST", "LineTooLong", "bounded_lines", "intact", "iter_lines", "numbered_lines", "opened", "tokens"]
+__all__ = ["LONGEST", "intact", "iter_lines", "numbered_lines", "opened", "tokens"]
 
 LONGEST = 2**26  # characters: a document of ten million words
 OTHER_SPACE = re.compile(r"[^\S \t]")
@@ -58,23 +59,9 @@ def tokens(line: str) -> List[str]:
     return line.split()
 
 
-class LineTooLong(ValueError):
-    """A line has more characters than are read."""
-
-
-def bounded_lines(stream: TextIO, longest: int = LONGEST) -> Iterator[str]:
-    """The lines of a stream, with their ends; raises ``LineTooLong`` at a line of more than ``longest`` characters."""
-    while True:
-        line = stream.readline(longest + 1)
-        if not line:
-            return
-        if len(line) > longest:
-            raise LineTooLong(f"is longer than {longest} characters")
-        yield line
-
-
 def numbered_lines(path: PathLike, longest: int = LONGEST, name: Optional[str] = None) -> Iterator[Tuple[str, str]]:
-    """Yields (``PATH, line 3``, the line without its end) of a text file in UTF-8, one line in memory at a time.
+    """Yields (``PATH, line 3``, the line without its end) of a text in UTF-8, one line in memory at a
+    time; files ``.gz`` and ``.xz`` are decompressed.
 
     Args:
         path: the file
@@ -87,15 +74,16 @@ def numbered_lines(path: PathLike, longest: int = LONGEST, name: Optional[str] =
     number, name = 0, name or str(path)
     try:
         # str.splitlines would also split at characters such as U+2028
-        with open(path, encoding="utf-8-sig", newline="\n") as stream:
-            for number, line in enumerate(bounded_lines(stream, longest), 1):
+        with opened(Path(path)) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="\n") as stream:
+            while line := stream.readline(longest + 1):
+                number += 1
+                if len(line) > longest:
+                    raise OptionError(f"{name}, line {number}: is longer than {longest} characters")
                 yield f"{name}, line {number}", line.rstrip("\r\n")
-    except LineTooLong as error:
-        raise OptionError(f"{name}, line {number + 1}: {error}") from None
     except UnicodeDecodeError as error:
         raise OptionError(f"{name}: is not UTF-8 after line {number}: {error.reason}") from None
-    except OSError as error:
-        raise OptionError(f"{name}: cannot be read: {error.strerror or error}") from None
+    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        raise OptionError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def iter_lines(path: PathLike, name: Optional[str] = None) -> Iterator[str]:

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from tabulate import tabulate
-from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.alignment.linking import Linking, linking_in, record_links
-from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Lengths, Link, read_alignments
+from fairseq_attn_plugin.analysis.alignment.linking import Linking, linked_sentences
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Lengths, Link, read_gold
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
 
@@ -87,7 +86,7 @@ def _load(text: str, linking: Linking, corpus: Optional[AlignedSystem]) -> Align
     label, path = label_and_path(text)
     if is_records(path):
         return _from_records(open_records(path, label), linking, corpus)
-    alignments = read_alignments(path, corpus.lengths if corpus else None)
+    alignments = read_gold(path, lengths=corpus.lengths if corpus else None)
     return AlignedSystem(label or Path(path).stem, path, [alignment.possible for alignment in alignments])
 
 
@@ -103,20 +102,18 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[AlignedSy
         raise OptionError(f"{path}: has {count} sentences, {corpus.path} has {len(expected)}")
     if linking.weights not in records.header.weights:
         linking = linking._replace(weights=records.weights_name())
-    linking = linking_in(records, linking)
     links: List[Optional[FrozenSet[Link]]] = [None] * count
     lengths: List[Optional[Tuple[int, int]]] = [None] * count
-    for record in tqdm(records, desc=records.label, total=count, unit=" sentences", disable=None):
-        source, target = record.units(linking.level)
-        length = (len(source), len(target))
-        known = expected[record.id] if expected is not None else None
+    for number, linked in linked_sentences(records, linking):
+        length = (len(linked.source), len(linked.target))
+        known = expected[number] if expected is not None else None
         if corpus is not None and known is not None and known != length:
             raise OptionError(
-                f"{path}: sentence {record.id} has {length[0]} source and {length[1]} target {linking.level}, in "
+                f"{path}: sentence {number} has {length[0]} source and {length[1]} target {linking.level}, in "
                 f"{corpus.path} it has {known[0]} and {known[1]}"
             )
-        lengths[record.id], links[record.id] = length, record_links(record, linking)
-    return AlignedSystem(records.label, str(path), links, lengths, linking.weights)
+        lengths[number], links[number] = length, linked.links
+    return AlignedSystem(records.label, str(path), links, lengths, records.weights_name(linking.weights))
 
 
 def load_alignments(texts: Sequence[str], linking: Linking) -> Tuple[List[AlignedSystem], Optional[Lengths]]:

@@ -103,7 +103,7 @@ def align(records: Records, linking: Linking = BY_ARGMAX) -> List[Optional[Froze
     Raises ``OptionError`` as reading does, and if the file lacks the matrices that ``linking`` names.
     """
     result: List[Optional[FrozenSet[Link]]] = [None] * records.header.sentences
-    for number, linked in _linked(records, linking):
+    for number, linked in linked_sentences(records, linking):
         result[number] = linked.links
     return result
 
@@ -191,7 +191,7 @@ def align_both(
     if sizes[0] != sizes[1]:
         raise OptionError(f"{names[1]}: has a corpus of {sizes[1]} sentences, {names[0]} has one of {sizes[0]}")
     result: List[Optional[FrozenSet[Link]]] = [None] * forward.header.sentences
-    for number, one, other in meet(_linked(forward, linking), _linked(backward, linking)):
+    for number, one, other in meet(linked_sentences(forward, linking), linked_sentences(backward, linking)):
         check_same(number, "source", (names[0], one.source), (names[1], other.target))
         check_same(number, "target", (names[0], one.target), (names[1], other.source))
         result[number] = symmetrize(one.links, ((j, i) for i, j in other.links), method)
@@ -205,7 +205,8 @@ def linking_in(records: Records, linking: Linking) -> Linking:
     return linking._replace(threshold=10**-DIGITS) if imported else linking
 
 
-def _linked(records: Records, linking: Linking) -> Iterator[Tuple[int, _Linked]]:
+def linked_sentences(records: Records, linking: Linking) -> Iterator[Tuple[int, _Linked]]:
+    """Yields the number of each sentence, its units and their links."""
     linking = linking_in(records, linking)
     total = records.header.sentences
     for record in tqdm(records, desc=records.label, total=total, unit=" sentences", disable=None):

@@ -52,11 +52,6 @@ def format_alignment(alignment: GoldAlignment) -> str:
     return " ".join(f"{i}{'-' if (i, j) in alignment.sure else 'p'}{j}" for i, j in sorted(alignment.possible))
 
 
-def read_alignments(path: PathLike, lengths: Optional[Lengths] = None) -> List[GoldAlignment]:
-    """A Pharaoh file, as :func:`read_gold` reads it: an empty line is a sentence pair without links."""
-    return read_gold(path, False, lengths, wpt=False)
-
-
 def add_gold_options(parser: Any, help: str, required: bool = False) -> None:
     """Adds ``--gold`` and ``--one-based``, arguments of :func:`read_gold`."""
     parser.add_argument(
@@ -73,19 +68,18 @@ def read_gold(
     one_based: bool = False,
     lengths: Optional[Lengths] = None,
     sentences: int = 0,
-    wpt: Optional[bool] = None,
 ) -> List[GoldAlignment]:
     """Reads the gold alignments of a corpus, sentence by sentence.
 
     Args:
-        path: a file in one of two formats. That of Pharaoh has a line ``0-0 1p2`` for each sentence pair. That of the
-            WPT 2003 shared task (Mihalcea and Pedersen, "An Evaluation Exercise for Word Alignment") has a line
-            ``0001 3 4 S`` for each link: sentence, source word and target word, all counted from 1, then S (sure, the
-            default) or P (possible). Word 0 stands for no word; its links are skipped
+        path: a file in one of two formats, as its first line that is not empty says. That of Pharaoh has a line
+            ``0-0 1p2`` for each sentence pair. That of the WPT 2003 shared task (Mihalcea and Pedersen, "An Evaluation
+            Exercise for Word Alignment") has a line ``0001 3 4 S`` for each link: sentence, source word and target
+            word, all counted from 1, then S (sure, the default) or P (possible). Word 0 stands for no word; its links
+            are skipped
         one_based: a Pharaoh file counts words from 1
         lengths: number of source and target words of every sentence of the corpus, None where unknown
         sentences: number of sentences of the corpus, used if ``lengths`` is None
-        wpt: the format is that of WPT (default: judged by the first line that is not empty)
 
     Returns:
         links counted from 0. A WPT file lacks sentences without links, so the result has as many sentences as
@@ -96,8 +90,7 @@ def read_gold(
             line), or has another number of sentences than the corpus
     """
     lines = list(iter_lines(path))
-    if wpt is None:
-        wpt = _WPT.fullmatch(next((line.strip() for line in lines if line.strip()), "")) is not None
+    wpt = _WPT.fullmatch(next((line.strip() for line in lines if line.strip()), "")) is not None
     gold: List[GoldAlignment] = []
     found: List[Tuple[Set[Link], Set[Link]]] = [(set(), set()) for _ in lengths or range(sentences)]
     for number, line in enumerate(lines, 1):

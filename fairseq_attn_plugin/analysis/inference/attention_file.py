@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from argparse import Namespace
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -162,7 +161,6 @@ class ModelRecords(Records):
     """
 
     def __init__(self, loaded: LoadedModels, split: str, max_tokens: int = 4000, matrices: Tuple[str, ...] = ()):
-        logging.getLogger("fairseq").setLevel(logging.WARNING)
         self._loaded, self._sentences = loaded, SplitSentences(loaded, split)
         self._extraction = Extraction(max_tokens=max_tokens, matrices=matrices)
         super().__init__(loaded.path, describe_extraction(loaded, self._sentences, self._extraction))
@@ -188,7 +186,6 @@ def records_of(model: ModelFolder, beam: Optional[int] = None, matrices: Tuple[s
     out = model.path / "attention" / name
     if out.is_file() and out.stat().st_mtime >= Path(model.checkpoint).stat().st_mtime:
         return str(out)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
         out.parent.mkdir(exist_ok=True)
     except OSError as error:

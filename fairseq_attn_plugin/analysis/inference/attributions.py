@@ -94,11 +94,6 @@ def leave_one_out(loaded: LoadedModels, sentences: Sequence[SourceSentence], max
     return result
 
 
-def gradient(loaded: LoadedModels, sentences: Sequence[SourceSentence], max_tokens: int = 4000) -> List[Tensor]:
-    """The formula of the module's text, ``[T, N]`` of each sentence."""
-    return gradients_times_input(loaded, sentences, max_tokens)
-
-
 def saliency(loaded: LoadedModels, sentences: Sequence[SourceSentence], max_tokens: int = 4000) -> List[Tensor]:
     """The formula of the module's text, ``[T, N]`` of each sentence.
 
@@ -123,7 +118,7 @@ def saliency(loaded: LoadedModels, sentences: Sequence[SourceSentence], max_toke
     return [torch.stack(of_one).mean(0) for of_one in zip(*parts)]
 
 
-METHODS: Dict[str, Method] = {"leave-one-out": leave_one_out, "gradient": gradient, "saliency": saliency}
+METHODS: Dict[str, Method] = {"leave-one-out": leave_one_out, "gradient": gradients_times_input, "saliency": saliency}
 
 
 def as_weights(values: Tensor) -> Tensor:

@@ -126,10 +126,7 @@ def fingerprint(path: Path) -> str:
     check = 0
     if path.suffix != ".bin":
         with open(path, "rb") as stream:
-            while True:
-                part = stream.read(1 << 20)
-                if not part:
-                    break
+            while part := stream.read(1 << 20):
                 check = zlib.crc32(part, check)
     return f"{path.name} {path.stat().st_size} {check:08x}"
 

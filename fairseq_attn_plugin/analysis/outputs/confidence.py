@@ -13,11 +13,11 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.outputs.reading import read_lines
 from fairseq_attn_plugin.analysis.records.confidence import measures_of
 from fairseq_attn_plugin.analysis.records.files import Records
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import iter_lines
 from fairseq_attn_plugin.writing import whole_text
 
 Interval = Optional[Tuple[float, float]]
@@ -127,7 +127,7 @@ def filter_records(records: Records, args: argparse.Namespace) -> Kept:
     """
     header = records.header
     paths = (args.source_text, args.target_text)
-    texts = [None if path is None else read_lines(path) for path in paths]
+    texts = [None if path is None else list(iter_lines(path)) for path in paths]
     for path, text in zip(paths, texts):
         if text is not None and len(text) != header.sentences:
             raise OptionError(f"{path}: has {len(text)} lines, the corpus has {header.sentences} sentences")

@@ -21,11 +21,6 @@ from fairseq_attn_plugin.writing import PathLike
 _HYPOTHESIS = re.compile(r"H-(\d{1,18})\t(?:-?(?:[0-9.]+(?:e[-+]?\d+)?|inf|nan))(?:\t(.*))?$")  # a score, then the text
 
 
-def read_lines(path: PathLike) -> List[str]:
-    """All lines of :func:`~fairseq_attn_plugin.text.lines.iter_lines`."""
-    return list(iter_lines(path))
-
-
 def read_output(path: PathLike) -> List[str]:
     """The output of a system, a line of tokens for each sentence.
 
@@ -37,7 +32,7 @@ def read_output(path: PathLike) -> List[str]:
     """
     if is_records(path):
         return _from_records(path, reference=False)
-    lines = read_lines(path)
+    lines = list(iter_lines(path))
     found: Dict[int, str] = {}
     for line in lines:
         match = _HYPOTHESIS.match(line) if line.startswith("H-") else None
@@ -50,7 +45,7 @@ def read_output(path: PathLike) -> List[str]:
 
 def read_reference(path: PathLike) -> List[str]:
     """The references: the lines of a text, or those of an extraction."""
-    return _from_records(path, reference=True) if is_records(path) else read_lines(path)
+    return _from_records(path, reference=True) if is_records(path) else list(iter_lines(path))
 
 
 def read_systems(specs: Sequence[str]) -> Dict[str, List[str]]:

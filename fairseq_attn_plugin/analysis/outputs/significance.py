@@ -22,13 +22,14 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence,
 
 import numpy as np
 
+SEED = 12345  # of the samples
+
 
 class Score(NamedTuple):
     """A system's score by one metric. Without resampling only ``value`` and ``seeds`` are set."""
 
     value: float  # of the whole test set, in percent: the mean of the seeds
     seeds: Sequence[float] = ()  # the score of each
-    mean: Optional[float] = None  # over the samples
     interval: Optional[float] = None  # half of the 95 per cent interval of the samples
     p_value: Optional[float] = None  # of the difference to the baseline; None: of the baseline, or not to be tested
 
@@ -37,7 +38,6 @@ def score_seeds(
     systems: Mapping[str, Sequence[np.ndarray]],
     baseline: str,
     samples: int = 1000,
-    seed: int = 12345,
     least: float = 0.005,
     seeds_of: Optional[Mapping[str, Sequence[int]]] = None,
     *,
@@ -49,13 +49,12 @@ def score_seeds(
         systems: {system: for each seed, statistics [sentences, S]}
         baseline: one of the systems
         samples: number of samples, at least 2
-        seed: of the random numbers
         score: of the sum of the statistics
         least: a score below it is shown as 0.00 and not tested
         seeds_of: {system: the seeds, in the order of their statistics} (default: not known)
     """
     (size,) = {len(lines) for seeds in systems.values() for lines in seeds}
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     # how often each sample has each sentence
     drawn = np.stack([np.bincount(random.integers(size, size=size), minlength=size) for _ in range(samples)])
     observed = {name: np.array([float(score(lines.sum(0))) for lines in seeds]) for name, seeds in systems.items()}
@@ -77,7 +76,6 @@ def score_seeds(
         scores[name] = Score(
             float(observed[name].mean()),
             observed[name].tolist(),
-            float(all_sampled.mean()),
             float(high - low) / 2,
             None if untested else p_value,
         )
@@ -118,7 +116,6 @@ def score_systems(
     reference: Sequence[str],
     baseline: Optional[str] = None,
     samples: int = 1000,
-    seed: int = 12345,
     tokenize: str = "none",
     seeds_of: Optional[Mapping[str, Sequence[int]]] = None,
 ) -> Tuple[Dict[str, Dict[str, Score]], Dict[str, str]]:
@@ -129,7 +126,6 @@ def score_systems(
         reference: as many lines
         baseline: label of the system that all others are compared with by paired bootstrap; None: scores only
         samples: number of samples drawn
-        seed: of the random numbers
         tokenize: sacrebleu's tokenizer for BLEU; ``none`` for text whose words are separated by blanks
         seeds_of: {label: the seeds, in the order of their lines}, for :func:`score_seeds` (default: not known)
 
@@ -155,6 +151,6 @@ def score_systems(
         else:
             # TER 0.00 is a perfect translation
             least = 0.0 if name in LOWER_IS_BETTER else 0.005
-            scores[name] = score_seeds(counted, baseline, samples, seed, least, seeds_of, score=score)
+            scores[name] = score_seeds(counted, baseline, samples, least, seeds_of, score=score)
         signatures[name] = str(metric.get_signature())
     return scores, signatures

@@ -10,18 +10,16 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from fairseq_attn_plugin.errors import OptionError
 
 HERE = Path(__file__).parent
-# the characters that end a script element, begin a comment in it, or break a line in older engines
-_IN_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 @functools.lru_cache(maxsize=None)
@@ -35,16 +33,6 @@ def templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-
-
-def embedded_json(value: Any) -> Markup:
-    """JSON for a script element: no ``</script>``, ``<!--`` or U+2028 in a string can end the element.
-
-    Raises ``ValueError`` for NaN and infinities, which JSON cannot express.
-    """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    # backslashreplace: UTF-8 cannot encode lone surrogates
-    return Markup(text.translate(_IN_SCRIPT).encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 def read_asset(*names: str) -> Markup:
@@ -94,7 +82,9 @@ def page(
             policy=Markup(policy),
             style=read_asset("base.css") + Markup(style),
             script=Markup(script),
-            data=None if data is None else embedded_json(data),
+            data=None
+            if data is None
+            else htmlsafe_json_dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False),
             **values,
         )
     )

@@ -195,23 +195,17 @@ def open_records(path: PathLike, label: Optional[str] = None) -> Records:
         OptionError: the file cannot be read, has another format, or its extraction was interrupted
     """
     path = Path(path)
-    if path.suffix == ".npz":
-        raise OptionError(f"{path}: NPZ files are not read any more; extract again, --out {path.stem}{SUFFIX}")
     if path.suffix != SUFFIX:
         raise OptionError(f"{path}: must be a file of fairseq-attn extract, which ends in {SUFFIX}")
     if not path.exists() and partial_path(path).exists():
         raise OptionError(f"{path}: its extraction was interrupted; run the same fairseq-attn extract again")
-    try:
-        with open(path, encoding="utf-8-sig") as stream:
-            line = stream.readline(LONGEST_HEADER)
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    _, line = next(numbered_lines(path, LONGEST_HEADER), ("", ""))
     return Records(path, parse_header(line, path), label)
 
 
 def is_records(path: PathLike) -> bool:
     """Whether a path names records of ``fairseq-attn extract``, by its suffix."""
-    return Path(path).suffix in (SUFFIX, ".npz")
+    return Path(path).suffix == SUFFIX
 
 
 def open_systems(paths: Sequence[str]) -> List[Records]:

@@ -19,7 +19,7 @@ from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels, load_models, load_split
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, symbols_of
 from fairseq_attn_plugin.analysis.outputs import frequency
-from fairseq_attn_plugin.analysis.outputs.reading import read_lines, unknown_in_reference
+from fairseq_attn_plugin.analysis.outputs.reading import unknown_in_reference
 from fairseq_attn_plugin.analysis.outputs.significance import score_systems
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import open_records
@@ -35,6 +35,7 @@ from fairseq_attn_plugin.analysis.report.systems import (
 )
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.text.counting import counted
+from fairseq_attn_plugin.text.lines import iter_lines
 from fairseq_attn_plugin.text.subwords import spell, vocabulary_subwords
 from fairseq_attn_plugin.writing import make_folder, whole_text
 
@@ -97,7 +98,12 @@ def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespac
         print(f"{system.name} ({number} of {len(systems)})", flush=True)
         try:
             loaded = load_models(system.model.data if system.model else data, str(system.checkpoint), cpu=settings.cpu)
-            read.reported.append(_extract(loaded, system, folder, settings))
+            found = _extract(loaded, system, folder, settings)
+            first = read.reported[0] if read.reported else found
+            if found.forced.header.sentences != first.forced.header.sentences:
+                sizes = [one.forced.header.sentences for one in (found, first)]
+                raise OptionError(f"has {sizes[0]} sentences, {first.system.name} has {sizes[1]}: another test set")
+            read.reported.append(found)
         except Exception as error:  # a foreign checkpoint can raise anything; the other systems are still reported
             read.failed[system.name] = _reason(error)
             gc.collect()
@@ -155,7 +161,7 @@ def _scored_texts(read: _Read, settings: Namespace) -> Tuple[Dict[str, List[str]
     texts = {name: list(map(model.detokenizer(), lines)) for (name, lines), model in zip(read.outputs.items(), models)}
     signature = models[0].settings.get("scores", {}).get("bleu", {}).get("signature", "")
     found = re.search(r"tok:([^|]+)", signature)
-    return texts, read_lines(str(models[0].test_file("reference"))), found.group(1) if found else "13a"
+    return texts, list(iter_lines(models[0].test_file("reference"))), found.group(1) if found else "13a"
 
 
 def _write_texts(read: _Read, out: Path) -> None:
@@ -228,9 +234,11 @@ def _reason(error: Exception) -> str:
 
 
 def _extract(loaded: LoadedModels, system: System, folder: Path, settings: Namespace) -> Reported:
-    sentences: Any = SplitSentences(loaded, settings.gen_subset)
+    sentences: Any
     if system.model is not None and settings.gen_subset == "test":
-        sentences = test_sentences(system.model, loaded)
+        sentences = test_sentences(system.model, loaded)  # a folder that was copied has no other data
+    else:
+        sentences = SplitSentences(loaded, settings.gen_subset)
     paths = []
     for width in (None, settings.beam):
         path = folder / f"{system.name}.{'reference' if width is None else 'beam'}.jsonl"

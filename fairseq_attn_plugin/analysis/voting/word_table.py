@@ -36,7 +36,6 @@ dynamic programming finds the exact best values on it (:mod:`.q_learning`), besi
 from __future__ import annotations
 
 import argparse
-import logging
 import math
 from typing import Any, Tuple
 
@@ -189,7 +188,6 @@ def add_agent_options(parser: Any) -> None:
 def write_table(args: argparse.Namespace) -> None:
     """Writes the table to ``args.agent``."""
     _check(args)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
 
     task = translation_task(args.data)
     source_words, target_words = task.source_dictionary, task.target_dictionary

@@ -15,7 +15,7 @@ import sys
 from typing import List, Sequence
 
 from fairseq_attn_plugin.analysis.alignment.evaluation import Evaluation, error_table, evaluate, load_alignments
-from fairseq_attn_plugin.analysis.alignment.linking import add_linking_options, describe_linking, linking_of
+from fairseq_attn_plugin.analysis.alignment.linking import METHODS, add_linking_options, describe_linking, linking_of
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
 from fairseq_attn_plugin.analysis.folders import with_attention
 from fairseq_attn_plugin.analysis.records.files import label_and_path
@@ -33,7 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     linking = linking_of(args)
-    args.systems = with_attention(args.systems)
+    matrix = METHODS[args.method]
+    args.systems = with_attention(args.systems, matrices=() if matrix is None else (matrix,))
     files = [label_and_path(text)[1] for text in args.systems]
     check_output("--json", args.json, [args.gold, *files])
     systems, lengths = load_alignments(args.systems, linking)

@@ -15,7 +15,6 @@ table is written for ``--election-table``: :mod:`fairseq_attn_plugin.analysis.vo
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 from typing import Any
 
@@ -82,7 +81,6 @@ def run(args: argparse.Namespace) -> None:
     at_least(args, max_tokens=1)
     rules = [rule.strip() for rule in args.rules.split(",") if rule.strip()]
     Tally(rules)  # raises OptionError for an unknown rule
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
 
     loaded = load_from_options(args)
     ratio, split = length_ratio(loaded, args.gen_subset)

@@ -14,7 +14,6 @@ options.
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 from typing import Any
 
@@ -58,7 +57,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     _check(args)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
     loaded = load_from_options(args)
     sentences: Any
     preparation, files = {}, []

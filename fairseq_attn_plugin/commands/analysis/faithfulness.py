@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 from itertools import islice
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Tuple
@@ -77,7 +76,6 @@ def run(args: argparse.Namespace) -> None:
     for option, path in (("--out", args.out), ("--plot", args.plot)):
         check_output(option, path, args.compare)
     others = [read(path) for path in args.compare]
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
     done, measures = 0, Means()
     with tqdm(unit=" sentences", disable=None) as bar:
         for count, found in (_documents if args.documents else _translations)(args, options):

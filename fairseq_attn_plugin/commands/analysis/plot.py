@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
     weights = weights_of(systems, args.weights.split(",") if args.weights else None)
     header = systems[0].header
     first = first or max(header.sentences, 1)
-    count = first if numbers is None else len(numbers)
+    count = min(first, max(header.sentences, 1)) if numbers is None else len(numbers)
     gold: Optional[List[GoldAlignment]] = None
     if args.gold:
         gold = read_gold(args.gold, args.one_based, [None] * header.sentences)

@@ -15,7 +15,6 @@ translations are the text files in ``REPORT/outputs``, a line for each sentence.
 from __future__ import annotations
 
 import argparse
-import logging
 import shlex
 import sys
 from pathlib import Path
@@ -52,7 +51,6 @@ def run(args: argparse.Namespace) -> None:
     at_least(args, beam=1, samples=0)
     if args.samples == 1:
         raise OptionError("--samples 1: must be at least 2, or 0 for none")
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
     if args.data is None and not _has_model_folders(args.folder):
         raise OptionError(f"{args.folder}: is no model folder and has none; give the data of its models by --data")
     args.command = shlex.join(["fairseq-attn", *sys.argv[1:]])

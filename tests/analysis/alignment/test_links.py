@@ -68,10 +68,9 @@ WPT = """\
     ("content", "options"),
     [
         ("0-0 1p2\n\n0-1 1p0 1-1\n", {}),
-        ("0-0 1p2\r\n\r\n0-1 1p0 1-1", {"wpt": False}),
         ("1-1 2p3\n\n1-2 2p1 2-2\n", {"one_based": True}),
         (WPT, {}),
-        (WPT, {"wpt": True, "one_based": True}),
+        (WPT, {"one_based": True}),
         ("\n" + WPT, {}),
     ],
 )
@@ -91,7 +90,7 @@ def test_gold_in_either_format(tmp_path, content, options):
         ("0-0\n1-2 0-x\n", {}, "gold, line 2: '0-x' must be a link i-j .* counted from 0$"),
         ("1-1\n1-2 0-1\n", {"one_based": True}, "gold, line 2: '0-1' counts from 0, must count from 1$"),
         ("0001 1 1 S\n0001 1-1\n", {}, "gold, line 2: '0001 1-1' must be a link in WPT's format: sentence, source"),
-        ("0001 1 1 X\n", {"wpt": True}, "gold, line 1: '0001 1 1 X' must be a link in WPT's format"),
+        ("1 1 1\n0001 1 1 X\n", {}, "gold, line 2: '0001 1 1 X' must be a link in WPT's format"),
         ("0000 1 1 S\n", {}, "gold, line 1: sentence 0: must be at least 1$"),
         ("0001 1 1\n0003 1 1\n", {"lengths": [None] * 2}, "line 2: sentence 3: must be from 1 to 2, the sentences"),
         ("0001 1 1\n0002 1 4 P\n", {"lengths": [(3, 3)] * 2}, "link 1-4: the target has 3 words, counted from 1$"),

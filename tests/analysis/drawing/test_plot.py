@@ -148,7 +148,7 @@ def test_gold(tmp_path, drawn, capsys):
         (["--words", "90-99"], "^--words 90-99: there is no sentence to draw in"),
         (["--out", "OUT/a.jpg"], r"a.jpg: cannot draw .jpg; use .png, .svg, .pdf$"),
         (["--weights", "bayes"], r"^--weights bayes: \S*soft.jsonl has attention$"),
-        (["--out", "OUT/a.png"], r"^--out \S*a.png: is one picture, not 10; give a folder, or one sentence to"),
+        (["--out", "OUT/a.png"], r"^--out \S*a.png: is one picture, not 3; give a folder, or one sentence to"),
         (["--out", "OUT/file"], r"^--out \S*file: cannot be created: File exists$"),
         (["--gold", "OUT/gold"], r"--gold \S*gold: sentence 0: link 3-0: the source has 3 words, .* --one-based$"),
         (["OTHER"], r"^sentence 0: \S*soft.jsonl and \S*other.jsonl have .* source words \('kleines' and 'klei@@'\)"),

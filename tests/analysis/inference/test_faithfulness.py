@@ -17,7 +17,6 @@ from fairseq_attn_plugin.analysis.inference.attributions import (
     SAMPLES,
     SEED,
     erased,
-    gradient,
     leave_one_out,
     saliency,
     source_units,
@@ -36,7 +35,7 @@ from fairseq_attn_plugin.analysis.inference.faithfulness import (
     uniform,
     variation,
 )
-from fairseq_attn_plugin.analysis.inference.forcing import embedded
+from fairseq_attn_plugin.analysis.inference.forcing import embedded, gradients_times_input
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence, SplitSentences
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.source_memory import reweighed
@@ -103,7 +102,7 @@ def test_gradient_is_that_of_the_table_of_embeddings(tiny_data, arch, options):
     loaded = loaded_of(tiny_data, arch, **options)
     pairs = [([0, 1, 2, 3, 4], [5, 6, 7]), ([3, 1], [2, 2, 4, 1]), ([], [3])]
     sentences = [sentence_of(loaded, *pair, number) for number, pair in enumerate(pairs)]
-    for one, result in zip(sentences, gradient(loaded, sentences, max_tokens=40)):
+    for one, result in zip(sentences, gradients_times_input(loaded, sentences, max_tokens=40)):
         expected = by_table(loaded.models[0], one)
         assert result.shape == (len(one.target), len(one.source))
         np.testing.assert_allclose(result, expected, atol=1e-4 * max(1, np.abs(expected).max()))
@@ -134,7 +133,7 @@ def test_gradient_of_two_models_is_the_limit_of_differences(tiny_data):
         model.encoder.embed_tokens = model.decoder.embed_tokens
         model.encoder.embed_tokens.weight.data *= 5
     one = sentence_of(loaded, [0, 1, 0, 3], [5, 1, 7])
-    (found,) = gradient(loaded, [one])
+    (found,) = gradients_times_input(loaded, [one])
     for place in range(len(one.source)):
         expected = differences(loaded, one, place)
         np.testing.assert_allclose(found[:, place], expected, rtol=0.02, atol=1e-4)
@@ -161,7 +160,7 @@ def test_saliency(tiny_data, monkeypatch):
     np.testing.assert_allclose(found[0], torch.stack(rows).mean(0).numpy(), atol=1e-4)
     table.data = original
     monkeypatch.setattr("fairseq_attn_plugin.analysis.inference.attributions.NOISE", 0.0)
-    (still,), (plain,) = saliency(loaded, [one]), gradient(loaded, [one])
+    (still,), (plain,) = saliency(loaded, [one]), gradients_times_input(loaded, [one])
     np.testing.assert_allclose(still, plain, atol=1e-5)
 
 
@@ -180,7 +179,7 @@ def test_a_model_without_a_table_of_embeddings(tiny_data):
     loaded = loaded_of(tiny_data, "lstm_soft")
     loaded.models[0].encoder.embed_tokens = None
     with pytest.raises(OptionError, match="source embeddings of a LstmSoft cannot be reached"):
-        gradient(loaded, [sentence_of(loaded, [0], [5])])
+        gradients_times_input(loaded, [sentence_of(loaded, [0], [5])])
 
 
 def test_distances_of_rows():

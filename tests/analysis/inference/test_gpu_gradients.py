@@ -7,9 +7,9 @@ import torch
 from test_document_classification import data, trained  # noqa: F401  (fixtures)
 from test_extract import STOCK_LSTM, loaded_of
 
-from fairseq_attn_plugin.analysis.inference.attributions import gradient
 from fairseq_attn_plugin.analysis.inference.classification import load_classifier
 from fairseq_attn_plugin.analysis.inference.faithfulness import word_gradients
+from fairseq_attn_plugin.analysis.inference.forcing import gradients_times_input
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 
 if not torch.cuda.is_available():
@@ -30,7 +30,7 @@ def test_of_source_words(arch, options, tiny_data):
         loaded = loaded_of(tiny_data, arch, **options)
         loaded.models[0].to(device)
         sentences = list(islice(SplitSentences(loaded, "test")(0), 4))
-        found.append([one.numpy() for one in gradient(loaded, sentences)])
+        found.append([one.numpy() for one in gradients_times_input(loaded, sentences)])
     for ours, expected in zip(*found):
         assert ours == pytest.approx(expected, rel=0, abs=1e-3 * float(abs(expected).max()))
 

@@ -14,7 +14,7 @@ from training import SIZES, TRAINING
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.alignment.evaluation import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS
-from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_alignments
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, read_gold
 from fairseq_attn_plugin.analysis.inference.attributions import as_weights
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.cli import main
@@ -41,7 +41,7 @@ def gold(tiny_data, tmp_path_factory):
 
 
 def error_rate(links, gold):
-    return alignment_error_rate([one.sure for one in read_alignments(links)], read_alignments(gold)).aer
+    return alignment_error_rate([one.sure for one in read_gold(links)], read_gold(gold)).aer
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_teacher_aligns_as_it_was_taught(guided, aligned, tiny_data, tmp_path, c
     checkpoint, text = guided[0] / "checkpoint_last.pt", tiny_data.parent / "text"
     cli.main(["align", str(aligned), "--path", str(checkpoint), "--out", str(tmp_path / "train.align"), *TEXT, *TRAIN])
     assert capsys.readouterr().out.startswith(f"{tmp_path / 'train.align'}: ")
-    found = read_alignments(tmp_path / "train.align")
+    found = read_gold(tmp_path / "train.align")
     lengths = [len(line.split()) for line in (text / "train.xx").read_text().splitlines()]
     gold = [GoldAlignment(frozenset(reversal(n)), frozenset(reversal(n))) for n in lengths]
     assert len(found) == len(gold)
@@ -168,7 +168,7 @@ def test_teacher_aligns_as_it_was_taught(guided, aligned, tiny_data, tmp_path, c
     # small batches, and an ensemble of the same model twice, change nothing
     again = [str(tmp_path / "again"), "--max-tokens", "40", *TEXT, *TRAIN]
     cli.main(["align", str(aligned), "--path", f"{checkpoint}:{checkpoint}", "--out", *again])
-    assert read_alignments(tmp_path / "again") == found
+    assert read_gold(tmp_path / "again") == found
 
 
 def test_both_directions(guided, aligned, tiny_data, tmp_path):
@@ -179,7 +179,7 @@ def test_both_directions(guided, aligned, tiny_data, tmp_path):
     both = ["--path", checkpoint, "--reverse", str(back / "checkpoint_last.pt"), "--into-data", "--overwrite", *valid]
     cli.main(["align", data, *both, "--symmetrize", "intersection", "--out", str(tmp_path / "both")])
     cli.main(["align", str(aligned), "--path", checkpoint, *valid, *TEXT, "--out", str(tmp_path / "forward")])
-    found, forward = (read_alignments(tmp_path / name) for name in ("both", "forward"))
+    found, forward = (read_gold(tmp_path / name) for name in ("both", "forward"))
     assert any(one.sure for one in found) and all(one.sure <= other.sure for one, other in zip(found, forward))
     with pytest.raises(OptionError, match="--reverse .*: translates xx-yy, must translate yy-xx, the opposite"):
         cli.main(["align", data, "--path", checkpoint, "--reverse", checkpoint, "--into-data", "--overwrite", *valid])
@@ -194,7 +194,7 @@ def test_into_the_data_folder(guided, tiny_data, tmp_path, capsys):
     cli.main(["align", *command, *TEXT, "--out", str(tmp_path / "text")])
     stored = data_utils.load_indexed_dataset(str(data / "valid.align.xx-yy"), None, "mmap")
     pairs = [sorted(map(tuple, item.view(-1, 2).tolist())) for item in stored]
-    assert pairs == [sorted(item.sure) for item in read_alignments(tmp_path / "text")]
+    assert pairs == [sorted(item.sure) for item in read_gold(tmp_path / "text")]
     with pytest.raises(OptionError, match=r"--into-data: .*valid\.align\.xx-yy\.idx exists; give --overwrite"):
         cli.main(["align", *command, "--into-data"])
     capsys.readouterr()

@@ -100,16 +100,14 @@ def test_scores_are_sacrebleus():
         assert alone["TER"][label].value == sacrebleu.corpus_ter(lines, [reference]).score
         assert alone["BLEU"][label].p_value is None and alone["BLEU"][label].interval is None
     assert "tok:none" in signatures["BLEU"] and "case:lc" in signatures["TER"]
-    tested, _ = score_systems(systems, reference, baseline="good", samples=100, seed=7)
+    tested, _ = score_systems(systems, reference, baseline="good", samples=100)
     assert list(tested["BLEU"]) == ["bad", "good"]
     for metric in ("BLEU", "chrF2", "TER"):
         good, bad = tested[metric]["good"], tested[metric]["bad"]
         assert good.value == pytest.approx(alone[metric]["good"].value)
         assert good.p_value is None and bad.p_value == pytest.approx(1 / 101), "no sample of 100 differs as much"
-        assert abs(good.mean - good.value) < good.interval < 10
-    for seed in (7, 8):
-        again, _ = score_systems(systems, reference, baseline="good", samples=100, seed=seed)
-        assert (again == tested) == (seed == 7)
+        assert 0 < good.interval < 10
+    assert score_systems(systems, reference, baseline="good", samples=100)[0] == tested
 
 
 def test_systems_that_do_not_differ_and_scores_of_zero_are_not_tested():

@@ -79,7 +79,6 @@ def test_an_interrupted_file_goes_on_after_its_last_whole_line(tmp_path):
         ("x.txt", "", "which ends in .jsonl"),
         ("x.jsonl", "", "must be a file of fairseq-attn extract"),
         ("x.jsonl", '{"format": "other"}\n', "must be a file of fairseq-attn extract"),
-        ("x.npz", "", "x.npz: NPZ files are not read any more; extract again, --out x.jsonl"),
     ],
 )
 def test_other_files_are_refused(tmp_path, name, content, message):

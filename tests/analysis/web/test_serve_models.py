@@ -74,7 +74,7 @@ def test_mistakes_are_named(tiny_data, zoo):
 
 def test_models_of_different_directions(zoo, monkeypatch):
     fakes = iter([SimpleNamespace(languages=("xx", "yy")), SimpleNamespace(languages=("yy", "xx"))])
-    monkeypatch.setattr(serve, "_loaded", lambda args: next(fakes))
+    monkeypatch.setattr(Translator, "of_options", lambda args: next(fakes))
     soft = str(zoo("reversal").last)
     with pytest.raises(OptionError, match="^b: is of yy-xx, a of xx-yy; a page shows one direction"):
         main(["serve", f"a={soft}", f"b={soft}", "--port", "0"])
