@@ -229,3 +229,21 @@ def test_the_table_of_larger_embeddings_is_that_of_the_trainings():
 )
 def test_cells_are_compared(cell, right):
     assert holds(cell, [1.234, 4.56]) == right
+
+
+def test_the_error_rates_against_gold_alignments_are_those_of_the_file():
+    found = runs("kftt-ja-en-alignments")
+    table = rows("docs/results/alignments.md", "Gold alignments: Japanese-English", 0)
+    for row, run in zip(table, (found["lstm_soft.seed1"], found["lstm_soft_guided.seed1"]), strict=True):
+        for method in ("attention", "posterior"):
+            assert holds(row[method], [100 * run["alignments"][method]["aer"]]), (row, method)
+        assert holds(row["validation perplexity"], [run["valid_perplexity"]])
+        assert holds(row["information"], [run["information"]])
+    rates = [100 * one["aer"] for one in found["eflomal"]["alignments"].values()]
+    text = " ".join((REPO / "docs/results/alignments.md").read_text(encoding="utf-8").split())
+    assert (
+        "has {:.1f} per cent from Japanese to English, {:.1f} in the other direction and {:.1f} in".format(*rates)
+        in text
+    )
+    slow = found["lstm_soft_rate_1e-3.seed1"]["informations"]
+    assert "is {:.2f} after the first epoch and {:.2f} after the second".format(*slow.values()) in text
