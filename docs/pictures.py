@@ -15,13 +15,13 @@ from typing import Optional, Sequence
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from _pictures import links, measured, stages, weights  # noqa: E402
+from _pictures import links, measured, weights  # noqa: E402
 from _pictures.common import shrink  # noqa: E402
 
 # every public function of a path draws the file of its name
 PICTURES = {
     f"{name.replace('_', '-')}.png": function
-    for module in (links, measured, stages, weights)
+    for module in (links, measured, weights)
     for name, function in vars(module).items()
     if isfunction(function) and function.__module__ == module.__name__ and [*signature(function).parameters] == ["path"]
 }

@@ -21,6 +21,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from fairseq_attn_plugin import attention
+from fairseq_attn_plugin.options import flag
 
 __all__ = ["ArchitecturesDirective", "OptionTablesDirective", "own", "setup", "table"]
 
@@ -31,10 +32,6 @@ Row = Tuple[str, str, str]  # flag, default, help
 def own(registry: Dict[str, Any]) -> Dict[str, Any]:
     """The entries of a fairseq registry whose class is the package's."""
     return {name: cls for name, cls in sorted(registry.items()) if cls.__module__.split(".")[0] == PACKAGE}
-
-
-def flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def default_of(item: Field[Any]) -> Any:
@@ -60,13 +57,8 @@ def _without_default(found: re.Match[str], default: Any) -> str:
     return "" if found.group(1) == str(default) else found.group(0)
 
 
-def model_rows(cls: Any) -> List[Row]:
-    mechanisms = attention.options()
-    return [row(item.name, item) for item in fields(cls) if item.name != "_name" and item.name not in mechanisms]
-
-
-def dataclass_rows(cls: Any) -> List[Row]:
-    return [row(item.name, item) for item in fields(cls) if item.name != "_name"]
+def rows_of(cls: Any, without: Iterable[str] = ()) -> List[Row]:
+    return [row(item.name, item) for item in fields(cls) if item.name not in ("_name", *without)]
 
 
 def code(text: str) -> nodes.paragraph:
@@ -152,7 +144,7 @@ class OptionTablesDirective(SphinxDirective):
             if base_name(name) != name:
                 continue
             made = section(name, "model")
-            made += option_table(model_rows(MODEL_DATACLASS_REGISTRY[name]))
+            made += option_table(rows_of(MODEL_DATACLASS_REGISTRY[name], attention.options()))
             result.append(made)
         return result
 
@@ -160,7 +152,7 @@ class OptionTablesDirective(SphinxDirective):
         result: List[nodes.Node] = []
         for name in own(registry):
             made = section(name, kind)
-            made += option_table(dataclass_rows(dataclasses[name]))
+            made += option_table(rows_of(dataclasses[name]))
             result.append(made)
         return result
 

@@ -134,67 +134,6 @@ def _ends(
         axes.invert_yaxis()
 
 
-# title of a panel -> measures of `fairseq-attn faithfulness` by their names in the legend
-FAITHFULNESS = {
-    "tau": {
-        "leave-one-out": "tau leave-one-out",
-        "gradient": "tau gradient",
-        "integrated gradients": "tau integrated-gradients",
-    },
-    "change of p, one word out": {"most attended": "comprehensiveness 1", "random": "comprehensiveness 1 random"},
-    "variation of the prediction": {"permuted weights": "variation permuted", "uniform weights": "variation uniform"},
-}
-
-
-def faithfulness(path: Path) -> None:
-    """Agreement with attributions, erasure and other weights, of every system: the mean, least and greatest seed."""
-    multi30k, synthetic = _measures("multi30k-de-en-faithfulness"), _measures("toy-corpus-faithfulness")
-    small = {name: runs for name, runs in multi30k.items() if name.startswith("small-")}
-    large = {name: runs for name, runs in multi30k.items() if name not in small}
-    corpora = {
-        "Multi30k, 256 units": large,
-        "Multi30k, 128 units": small,
-        "synthetic corpus": {name: runs for name, runs in synthetic.items() if len(runs) > 1},
-    }
-    rows: Dict[float, Tuple[str, List[Dict[str, float]]]] = {}  # by height: the label and the seeds
-    titles: Dict[float, str] = {}
-    bottom = 0.0
-    for title, systems in corpora.items():
-        titles[bottom] = title
-        for name, runs in sorted(systems.items(), key=lambda one: -_mean_of(one[1], "comprehensiveness 1")):
-            bottom += 1
-            rows[bottom] = (re.sub("^(lstm_adm_|lstm_|small-|toy-)", "", name) + f" ({len(runs)})", runs)
-        bottom += 1.6
-    with canvas("faithfulness", (8, 0.24 * bottom)) as figure:
-        for number, (title, measures) in enumerate(FAITHFULNESS.items()):
-            axes = figure.add_axes((0.33 * number, 0, 0.29, 0.9))
-            style(axes, title, grid="x")
-            for (label, name), look in zip(measures.items(), series_of(len(measures))):
-                there = {height: [run[name] for run in runs] for height, (_, runs) in rows.items() if name in runs[0]}
-                low, high, means = (list(map(pick, there.values())) for pick in (min, max, np.mean))
-                axes.hlines(list(there), low, high, color=look.colour, linewidth=1)
-                axes.scatter(means, list(there), color=look.colour, marker=look.marker, s=26, label=label, zorder=3)
-            axes.set_yticks(list(rows), [label for label, _ in rows.values()])
-            axes.tick_params(labelleft=number == 0)
-            axes.set_ylim(bottom - 0.8, -0.6)
-            axes.set_xlim(left=min(0, axes.get_xlim()[0]))
-            if number == 0:
-                for height, heading in titles.items():
-                    axes.text(-0.02, height, heading, transform=axes.get_yaxis_transform(), fontsize=8.5, ha="right",
-                              va="center", fontweight="bold")  # fmt: skip
-            axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(-0.03, -0.05))
-        save(figure, path)
-
-
-def _measures(name: str) -> Dict[str, List[Dict[str, float]]]:
-    """The measures of the seeds of every system."""
-    return {system: [run["measures"] for run in runs] for system, runs in results(name).items()}
-
-
-def _mean_of(runs: List[Dict[str, float]], name: str) -> float:
-    return float(np.mean([run[name] for run in runs]))
-
-
 def multi30k(path: Path) -> None:
     """Fifteen epochs at a learning rate of 3e-3: mean perplexity by epoch of every system, and perplexity and BLEU of
     each seed at the end."""
@@ -271,25 +210,3 @@ def _logarithmic(axes: Any, ticks: Sequence[int]) -> None:
     axes.set_yscale("log")
     axes.set_yticks(ticks, [str(tick) for tick in ticks])
     axes.set_yticks([], minor=True)
-
-
-def first_word(path: Path) -> None:
-    """Mean weights of three trainings after one epoch: one attends to the first word at most steps."""
-    runs = results("multi30k-de-en-first-word")
-    shown = {
-        "lstm_adm_keys_epoch1": "lstm_adm, init dropout 0",
-        "lstm_adm_keys_drop": "init dropout 0.5",
-        "lstm_soft": "lstm_soft",
-    }
-    with canvas("first word", (7.2, 2.3)) as figure:
-        for number, (name, title) in enumerate(shown.items()):
-            axes = figure.add_axes((number * 0.34, 0, 0.27, 0.84))
-            style(axes, title)
-            (attention,) = (run["attention"] for run in runs[name] if run["seed"] == 6)
-            axes.imshow(attention["mean_weights"], cmap="Blues", vmin=0, vmax=1)
-            axes.set_xticks([0, 9], ["first", "last"])
-            axes.set_yticks([0, 9], ["first", "last"])
-            axes.set_xlabel(f"source; information {attention['information']:.2f}", fontsize=9)
-            if number == 0:
-                axes.set_ylabel("target", fontsize=9)
-        save(figure, path)
