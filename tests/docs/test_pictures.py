@@ -36,9 +36,3 @@ def test_pictures_are_small_and_shown() -> None:
     for path in IMAGES.iterdir():
         assert path.resolve() in shown, f"no page shows {path.name}"
         assert path.stat().st_size < LARGEST, path.name
-
-
-def test_subjects_have_a_picture() -> None:
-    subjects = list((REPO / "docs" / "subjects").glob("*.md"))
-    assert len(subjects) >= 8
-    assert [page.name for page in subjects if not PICTURE.search(page.read_text(encoding="utf-8"))] == []
