@@ -82,9 +82,7 @@ def _check_options(cfg: Any, task: Any) -> None:
                 "leave it out, or choose an --arch without latent alignment, such as lstm_soft"
             )
     if cfg.latent_prediction not in PREDICTIONS:
-        raise OptionError(
-            f"--latent-prediction {cfg.latent_prediction}: unknown; choose from {', '.join(PREDICTIONS)}"
-        )
+        raise OptionError(f"--latent-prediction {cfg.latent_prediction}: unknown; choose from {', '.join(PREDICTIONS)}")
     limit = getattr(getattr(task, "cfg", None), "max_source_positions", 1024)
     if cfg.latent_topk is not None and not 1 <= cfg.latent_topk <= limit:
         raise OptionError(
@@ -109,7 +107,6 @@ class LatentLSTMModel(AttnLSTMModel):
     def __init__(self, encoder: SourceEncoder, decoder: LatentDecoder):
         super().__init__(encoder, decoder)
         self.posterior: Optional[AlignmentPosterior] = None
-        self.num_updates = 0
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
@@ -232,11 +229,6 @@ class LatentLSTMModel(AttnLSTMModel):
     def _bayes(self, latent: LatentAlignments, target: Tensor) -> Tensor:
         words = latent.words(target, self.decoder.dictionary.pad())
         return (latent.log_prior + log_likelihoods(words).log_likelihood).softmax(-1)
-
-    def set_num_updates(self, num_updates: int) -> None:
-        """Notes the number of updates, for schedules of the criterion; fairseq calls it."""
-        self.num_updates = num_updates
-        super().set_num_updates(num_updates)
 
 
 # The sizes of Deng et al. 2018 (IWSLT'14): 2-layer BiLSTM encoder with 512 units per direction, 2-layer decoder of 768.

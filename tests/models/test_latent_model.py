@@ -303,7 +303,7 @@ def test_warm_start_trains_the_model_as_soft_and_the_posterior_towards_the_prior
             assert a.abs().sum() > 0
         else:
             torch.testing.assert_close(a, b)
-    model.set_num_updates(10)
+    crit.updates.number = 10
     assert abs(crit(model, batch)[0] - losses[0]) > 1e-3
 
 
