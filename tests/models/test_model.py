@@ -19,8 +19,7 @@ from models_for_tests import (
     targets,
 )
 
-from fairseq_attn_plugin.attention import BIASES, Attention, AttentionConfig, names, register_attention, register_score
-from fairseq_attn_plugin.attention.soft import SoftAttention
+from fairseq_attn_plugin.attention import BIASES, Attention, AttentionConfig, names
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.attn_lstm import register_architecture
 
@@ -299,8 +298,5 @@ def test_only_distributions_are_priors(options, message):
 
 
 def test_duplicate_names_raise():
-    for register, name in ((register_attention, "soft"), (register_score, "dot")):
-        with pytest.raises(ValueError, match="registered already"):
-            register(name)(SoftAttention)
     with pytest.raises(ValueError, match="registered already"):
         register_architecture("lstm_soft")
