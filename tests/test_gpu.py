@@ -446,19 +446,13 @@ def test_pair_pooling(dtype, scale, elements, monkeypatch):
     monkeypatch.setitem(all_pairs._BLOCK_ELEMENTS, "cuda", elements)
     keys, pad_mask = scale * normal(4, 9, 3, dtype=dtype), torch.zeros(4, 9, dtype=torch.bool)
     pad_mask[0, :3], pad_mask[1, -8:], pad_mask[2] = True, True, True
-    for chunk_size in (0, 2):
-        for pool in (
-            lambda keys, mask, size: pair_pooling.pooled_tanh(keys, mask, size),
-            lambda keys, mask, size: pair_pooling.pooled_basis(keys, 12, mask, size),
-        ):
-            for mask in (pad_mask, None):
-                ours, expected = (
-                    differentiated(
-                        lambda k, d=d, m=mask, p=pool, c=chunk_size: p(k, None if m is None else m.to(d), c), [keys], d
-                    )
-                    for d in (DEVICE, CPU)
-                )
-                agree(ours, expected)
+    for pool in (pair_pooling.pooled_tanh, lambda keys, mask: pair_pooling.pooled_basis(keys, 12, mask)):
+        for mask in (pad_mask, None):
+            ours, expected = (
+                differentiated(lambda k, d=d, m=mask, p=pool: p(k, None if m is None else m.to(d)), [keys], d)
+                for d in (DEVICE, CPU)
+            )
+            agree(ours, expected)
 
 
 @both_types

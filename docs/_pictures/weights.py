@@ -34,15 +34,15 @@ def density_matrix(path: Path) -> None:
     torch.manual_seed(3)
     size, width = 8, 16
     sizes = {"query_dim": width, "memory_dim": width}
-    mqt = build_attention("mqt", **sizes, pairs="keys", pairing="direct").requires_grad_(False)
+    mqt = build_attention("mqt", **sizes, pairs="keys").requires_grad_(False)
     soft = build_attention("soft", **sizes, score="general").requires_grad_(False)
     mqt.score.projection.weight.normal_(0, 0.25)
     soft.score.load_state_dict(mqt.score.state_dict())
     encodings, query = torch.randn(1, size, width), torch.randn(1, 1, width)
-    memory = mqt.precompute(encodings)
-    pairs = mqt.pair_weight * memory.pairs[0] @ query[0, 0]
-    psi = torch.where(torch.eye(size, dtype=torch.bool), mqt.score(query, memory.diagonal)[0], pairs)
-    weights = mqt.step(query, memory).weights.flatten()
+    keys = mqt.score.projection(encodings)[0]
+    pairs = mqt.pair_weight * torch.tanh(keys[:, None] + keys) @ query[0, 0]
+    psi = torch.where(torch.eye(size, dtype=torch.bool), keys @ query[0, 0], pairs)
+    weights = mqt.step(query, mqt.precompute(encodings)).weights.flatten()
     torch.testing.assert_close(weights, psi.mean(0).softmax(0))
     with canvas("density", (7.4, 2.9)) as figure:
         left, right = figure.add_axes((0, 0, 0.36, 0.92)), figure.add_axes((0.57, 0, 0.43, 0.92))

@@ -149,15 +149,6 @@ class Attention(nn.Module):
         """Whether ``precompute`` takes ``source_tokens`` and ``step`` takes ``inputs``."""
         return "words" in self.takes
 
-    @classmethod
-    def reversed_options(cls, options: Mapping[str, Any]) -> Dict[str, Any]:
-        """The options, by field name, that differ in a model of the opposite translation direction. By default none.
-
-        Args:
-            options: all options of the mechanism, by field name
-        """
-        return {}
-
     def read_files(self, source_dictionary: Any, target_dictionary: Any) -> None:
         """Reads the files that options name (fields with ``file=True`` in their metadata), before training starts.
 

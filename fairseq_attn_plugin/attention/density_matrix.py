@@ -19,8 +19,7 @@ A vector that all keys of a sentence have in common does not change a softmax ov
 it drives tanh into saturation, where gradients vanish, and nothing bounds it. Centred keys have none, so that the pairs
 ignore it as the scores do. Encodings of an LSTM are bounded by 1, which keeps tanh away from saturation.
 
-Only the column sums of Psi are ever needed, and those do not need the N^2 pairs at every decoder step
-(``--adm-pairing pooled``, the default):
+Only the column sums of Psi are ever needed, and those do not need the N^2 pairs at every decoder step:
 
 * mqt is linear in s: with g_k = sum_{j != k} L_jk, once per sentence, sum_{j != k} sigma_jk is w_s g_k . s over keys
   and w_s (W g_k) . s over encodings. Exact.
@@ -28,8 +27,6 @@ Only the column sums of Psi are ever needed, and those do not need the N^2 pairs
   sum_{j != k} sigma_jk = sum_m tanh(x_m + s) . (w * G_mk) with G_mk = sum_{j != k} l_m(L_jk), once per sentence. The
   error falls by a factor of about 3.4 per node (nearest pole at i pi/2) and reaches float32's rounding at M = 12, the
   default of ``--adm-nodes``.
-
-``--adm-pairing direct`` computes all pairs at every step, O(T N^2 D). It serves tests and very short sources.
 """
 
 from __future__ import annotations
@@ -72,17 +69,13 @@ class ADMConfig(AttentionConfig):
         "minus their mean over the sentence (default: encodings)",
         before="keys",
     )
-    pairing: str = option(
-        "pooled", "pooled: pair terms summed once per sentence; direct: all pairs at every step (default: pooled)"
-    )
-    nodes: int = option(12, "aqt, pooled: Chebyshev nodes (default: 12, exact to float32's rounding)")
-    chunk_size: int = option(0, "source positions whose pairs are held at a time; 0 chooses by the cache (default: 0)")
+    nodes: int = option(12, "aqt: Chebyshev nodes (default: 12, exact to float32's rounding)")
 
 
 class ADMMemory(NamedTuple):
     encodings: Tensor  # [B, N, Dh]
     diagonal: Optional[Tensor]  # [B, N, Dk], keys of the diagonal score; None where they are part of `pairs`
-    pairs: Tensor  # pooled: the means over pairs [B, N, F]; direct: L_jk, [B, N, N, D]
+    pairs: Tensor  # [B, N, F], the means over pairs
     length: Tensor  # [B, 1, 1], number of words n
     pad_mask: Optional[Tensor]  # [B, N]
     bias: Optional[BiasMemory] = None
@@ -99,12 +92,10 @@ class DensityMatrixAttention(ScoredAttention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
         super().__init__(query_dim, memory_dim, config)
-        for name, known in (("pairs", ("centred-keys", "encodings", "keys")), ("pairing", ("direct", "pooled"))):
-            value = getattr(config, name)
-            if value not in known:
-                raise OptionError(f"--adm-{name} {value}: unknown {name}; choose from {', '.join(known)}")
+        known = ("centred-keys", "encodings", "keys")
+        if config.pairs not in known:
+            raise OptionError(f"--adm-pairs {config.pairs}: unknown pairs; choose from {', '.join(known)}")
         need_own(1 <= config.nodes <= 64, config, "nodes", "between 1 and 64; 12 is exact to float32's rounding")
-        need_own(config.chunk_size >= 0, config, "chunk_size", "0 (chosen by the cache) or a number of positions")
 
     def _matrix(self) -> nn.Linear:
         """W, which `general` shares."""
@@ -123,11 +114,6 @@ class DensityMatrixAttention(ScoredAttention):
             return self.score.scaled(paired)
         return self.score.precompute(encodings)
 
-    def _mean(self, pair_sums: Tensor, query: Tensor, memory: ADMMemory) -> Tensor:
-        """The column means of Psi from sum_{j != k} sigma_jk ``[B, T, N]`` and the diagonal (eq. 6)."""
-        assert memory.diagonal is not None
-        return (pair_sums + self.score(query, memory.diagonal)) / memory.length
-
     def penalties(self, memory: ADMMemory, weights: Tensor, step_mask: Optional[Tensor] = None) -> Dict[str, Penalty]:
         """Those of the biases and, outside training, the :func:`.pair_statistics`, which are only logged."""
         found = super().penalties(memory, weights, step_mask)
@@ -137,19 +123,6 @@ class DensityMatrixAttention(ScoredAttention):
             for name, value in pair_statistics(paired, memory.pad_mask).items():
                 found[f"pair_{name}_statistic"] = Penalty(value * steps, 0.0)
         return found
-
-
-def absent_pairs(x: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
-    """Pairs (j, k) that do not count, ``[B or 1, 1, N, N]``: j = k, and j or k on padding.
-
-    Args:
-        x: ``[B, N, D]``, for the number of positions and the device
-        pad_mask: ``[B, N]``, True on padding
-    """
-    absent = torch.eye(x.size(1), dtype=torch.bool, device=x.device)[None, None]
-    if pad_mask is not None:
-        absent = absent | pad_mask[:, None, :, None] | pad_mask[:, None, None, :]
-    return absent
 
 
 def centred(x: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
@@ -191,11 +164,6 @@ def pair_statistics(x: Tensor, pad_mask: Optional[Tensor] = None) -> Dict[str, T
     }
 
 
-def all_pairs(x: Tensor) -> Tensor:
-    """L_jk = tanh(x_j + x_k) (eq. 10): ``[B, N, D]`` to ``[B, N, N, D]``."""
-    return torch.tanh(x.unsqueeze(2) + x.unsqueeze(1))
-
-
 def lengths(encodings: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
     """The number of words n of each sentence, ``[B, 1, 1]``."""
     if pad_mask is None:
@@ -224,9 +192,7 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ADMMemory:
         x, n = self._paired(encodings, pad_mask), lengths(encodings, pad_mask)
-        if self.config.pairing == "direct":
-            return ADMMemory(share(encodings), share(self._diagonal(encodings, x)), all_pairs(x), n, pad_mask)
-        sums = self.pair_weight * pooled_tanh(x, pad_mask, self.config.chunk_size)  # w_s g_k of eqs. 10 and 11
+        sums = self.pair_weight * pooled_tanh(x, pad_mask)  # w_s g_k of eqs. 10 and 11
         diagonal = None
         if isinstance(self.score, GeneralScore):
             sums = self.score.scaled(x) + sums  # alpha_k = (W h_k) . s has the form of the pairs
@@ -240,11 +206,6 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
 
     def _score(self, query: Tensor, memory: ADMMemory) -> Tensor:
         # The column means of Psi (eq. 6), whose softmax is eq. 9: ScoredAttention.step normalises them.
-        if self.config.pairing == "direct":
-            s = query @ self._matrix().weight if self.config.pairs == "encodings" else query
-            sigma = self.pair_weight * torch.einsum("btd,bjkd->btjk", s, memory.pairs)  # eq. 11
-            absent = absent_pairs(memory.encodings, memory.pad_mask)
-            return self._mean(sigma.masked_fill(absent, 0).sum(2), query, memory)
         scores = matmul_transposed(query, memory.pairs)
         if memory.diagonal is not None:
             scores = scores + self.score(query, memory.diagonal) / memory.length
@@ -273,20 +234,13 @@ class AdditiveDensityMatrix(DensityMatrixAttention):
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ADMMemory:
         x, n = self._paired(encodings, pad_mask), lengths(encodings, pad_mask)
         diagonal = share(self._diagonal(encodings, x))
-        if self.config.pairing == "direct":
-            return ADMMemory(share(encodings), diagonal, all_pairs(x), n, pad_mask)
-        sums = pooled_basis(x, self.config.nodes, pad_mask, self.config.chunk_size)  # G_mk, of eq. 10
+        sums = pooled_basis(x, self.config.nodes, pad_mask)  # G_mk, of eq. 10
         means = (sums * (self.pair_vector / n).unsqueeze(2)).flatten(2)
         return ADMMemory(share(encodings), diagonal, share(means), n, pad_mask)
 
     def _score(self, query: Tensor, memory: ADMMemory) -> Tensor:
         # The column means of Psi (eq. 6), whose softmax is eq. 9: ScoredAttention.step normalises them.
         q = query if self.query_projection is None else self.query_projection(query)
-        if self.config.pairing == "direct":
-            values = torch.tanh(memory.pairs.unsqueeze(1) + q[:, :, None, None])
-            sigma = torch.einsum("btjkd,d->btjk", values, self.pair_vector)  # eq. 12
-            absent = absent_pairs(memory.encodings, memory.pad_mask)
-            return self._mean(sigma.masked_fill(absent, 0).sum(2), query, memory)
         nodes = chebyshev_nodes(self.config.nodes, device=q.device, dtype=q.dtype)
         values = torch.tanh(nodes[:, None] + q.unsqueeze(-2)).flatten(-2)  # eq. 12 at the nodes
         assert memory.diagonal is not None

@@ -21,6 +21,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from ..ops.devices import exporting
+from ..ops.likelihoods.first_order import LOG_ZERO
 from ..ops.total_variation import total_variation_prox
 from ..options import option
 from .part_registry import Part, PartConfig, Parts, need_own
@@ -39,8 +40,6 @@ __all__ = [
 ]
 
 
-# Padding's log weight: exp of it is zero, and sums with it stay finite.
-LOG_ZERO = -1e4
 # Weights below this count as this in logarithms: the gradient of log p at an underflowed p would not be finite.
 _SMALLEST = 1e-30
 

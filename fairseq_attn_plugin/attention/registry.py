@@ -50,6 +50,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 MECHANISMS: Parts[Any] = Parts("attention", "attention")
+names, attention_class = MECHANISMS.names, MECHANISMS.find
 # The kinds of parts, by the entry of Attention.takes of mechanisms that can have them.
 PARTS: Tuple[Tuple[str, Parts[Any]], ...] = (("bias", SCORES), ("normalizer", NORMALIZERS), ("bias", BIASES))
 
@@ -98,20 +99,6 @@ def options() -> Dict[str, Option]:
     for _, parts in PARTS:
         found.update(parts.options())
     return found
-
-
-def names() -> List[str]:
-    """The registered mechanisms, sorted."""
-    return MECHANISMS.names()
-
-
-def attention_class(name: str) -> Type[Attention]:
-    """The class registered as ``name``.
-
-    Raises:
-        OptionError: an unknown name
-    """
-    return MECHANISMS.find(name)
 
 
 def chosen_parts(mechanism: Type[Attention], values: Any) -> Dict[str, List[str]]:

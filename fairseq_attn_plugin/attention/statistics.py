@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from .base import Penalty
+from .normalizers import in_full
 
 __all__ = ["attention_statistics"]
 
@@ -36,7 +37,7 @@ def attention_statistics(
         pad_mask: ``[B, N]``, True on padding
         step_mask: ``[B, T]``, True on steps beyond a sentence's end
     """
-    weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    weights = in_full(weights)
     shares = weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
     if step_mask is not None:
         shares = shares.masked_fill(step_mask.unsqueeze(-1), 0.0)

@@ -49,6 +49,7 @@ from fairseq.logging import metrics
 from omegaconf import II
 from torch import Tensor
 
+from ..attention.normalizers import in_full
 from ..errors import OptionError
 from ..models.agreement_lstm import AgreementLSTMModel, BothDirections
 from ..options import need, option
@@ -89,8 +90,7 @@ def attentions(
     floor = _FLOOR_HALF if half else _FLOOR
 
     def rows(weights: Tensor, words: Tensor) -> Tensor:
-        if weights.dtype in (torch.float16, torch.bfloat16):
-            weights = weights.float()
+        weights = in_full(weights)
         if not normalized:
             weights = weights / weights.sum(-1, keepdim=True).clamp(min=floor)
         return weights.masked_fill(~words.unsqueeze(-1), 0.0)

@@ -44,6 +44,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.logging import metrics
 from torch import Tensor
 
+from ..attention.normalizers import in_full
 from ..errors import OptionError
 from ..options import need, option
 from .logged_sums import Updates, call_before, total
@@ -102,9 +103,8 @@ def alignment_terms(weights: Tensor, links: Tensor, loss: str = "cross-entropy")
     Returns:
         the comparison; its losses are in at least float32
     """
-    half = weights.dtype == torch.float16
-    straight = _STRAIGHT_HALF if half else _STRAIGHT
-    full = weights.float() if half or weights.dtype == torch.bfloat16 else weights
+    straight = _STRAIGHT_HALF if weights.dtype == torch.float16 else _STRAIGHT
+    full = in_full(weights)
     # The rows of a mechanism without normalisation may be nearly zero.
     a = full / full.sum(-1, keepdim=True).clamp(min=straight)
     count = links.sum(-1, keepdim=True)

@@ -37,7 +37,7 @@ from ..errors import OptionError
 from ..modules.latent.latent_alignments import LatentAlignments
 from ..ops.precision import precision_of, products_in
 from ..options import flag, need, option
-from .logged_sums import log_sums
+from .logged_sums import Updates, log_sums
 from .objectives import (
     BASELINES,
     OBJECTIVES,
@@ -182,6 +182,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
         check_config(cfg)
         self.cfg = cfg
         self.average = MovingAverage()
+        self.updates = Updates(task)
 
     @classmethod
     def check_training(cls, cfg: Any) -> None:
@@ -201,7 +202,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
         batch = Batch(latent, target, self.padding_idx)
         if self.training:
             with products_in(precision_of(unwrapped(model))):
-                loss, further = self._train(model, batch)
+                loss, further = self._train(batch)
         else:
             loss, further = self._validate(model, batch)
         with torch.no_grad():
@@ -257,7 +258,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
             posterior=chosen.posterior,
             # With enumeration pair by pair the LSTMs of the posterior take most of the memory and little of the time.
             recompute=chosen.recompute and not inner.decoder.is_linear,
-            apart=self.training and inner.num_updates < self.cfg.soft_updates,
+            apart=self.training and self.updates.number < self.cfg.soft_updates,
         )
 
     def _settings(self, updates: int) -> Settings:
@@ -280,8 +281,8 @@ class LatentAlignmentCriterion(FairseqCriterion):
             OBJECTIVES[cfg.objective].configure(cfg),
         )
 
-    def _train(self, model: Any, batch: Batch) -> Tuple[Tensor, Dict[str, Any]]:
-        updates, objective = unwrapped(model).num_updates, self.cfg.objective
+    def _train(self, batch: Batch) -> Tuple[Tensor, Dict[str, Any]]:
+        updates, objective = self.updates.number, self.cfg.objective
         settings = self._settings(max(0, updates - self.cfg.soft_updates))
         warming = updates < self.cfg.soft_updates
         terms = self._warm_start(batch, settings) if warming else OBJECTIVES[objective](batch, settings, self.average)

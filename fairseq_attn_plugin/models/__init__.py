@@ -1,7 +1,5 @@
 """fairseq models, their configurations and the checks of their options. Importing the package registers every model."""
 
-import importlib
-import pkgutil
+from ..attention import import_all
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+import_all(__name__, __path__)

@@ -16,7 +16,7 @@ import torch
 from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 
-from ..attention import attention_class, options_of
+from ..attention import attention_class
 from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoders.source_encoder import SourceEncoder
@@ -67,15 +67,11 @@ def _name_directions(task_config: Any) -> Tuple[str, str]:
 
 
 def _reversed_configuration(cfg: Any) -> Any:
-    """The configuration of the other direction: embeddings follow their language, mechanisms reverse their options."""
+    """The configuration of the other direction: embeddings follow their language."""
     result = copy.copy(cfg)
     if not cfg.share_all_embeddings:
         for name in ("embed_path", "freeze_embed"):
             result[f"encoder_{name}"], result[f"decoder_{name}"] = cfg[f"decoder_{name}"], cfg[f"encoder_{name}"]
-    mechanism = attention_class(cfg.attention)
-    names = {own.field.name: name for name, own in options_of(mechanism.Config).items()}
-    for field, value in mechanism.reversed_options({field: cfg[name] for field, name in names.items()}).items():
-        result[names[field]] = value
     return result
 
 
@@ -183,6 +179,11 @@ class AgreementLSTMModel(AttnLSTMModel):
                     f"--{name.replace('_', '-')} {cfg[name]}: was made for one direction, and an agreement model has "
                     "two; leave it out, or choose another --arch"
                 )
+        if "bias" not in attention_class(cfg.attention).takes:
+            raise OptionError(
+                f"--attention {cfg.attention}: has no scores, from which two directions could learn to agree; choose a "
+                "mechanism with scores, such as soft"
+            )
         if cfg.agreement_share_embeddings and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
             raise OptionError(
                 f"--agreement-share-embeddings requires --encoder-embed-dim ({cfg.encoder_embed_dim}) to match "

@@ -16,7 +16,6 @@ from ..attention import Attention
 from ..errors import OptionError
 from ..modules.latent.first_order_decoder import FirstOrderDecoder
 from ..modules.latent.posterior_decoder import PosteriorDecoder
-from ..ops.precision import precision_of, products_in
 from ..options import need, option, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture
 from .latent_lstm import LATENT_SIZES, LatentLSTMConfig, LatentLSTMModel
@@ -76,19 +75,6 @@ class FirstOrderModel(LatentLSTMModel):
         assert isinstance(model, FirstOrderModel)
         model.decoder.use_jumps(cfg.jump_window, cfg.jump_monotonic)
         return model
-
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
-        """Returns log p(y_t | y_<t, x) ``[B, T, V]`` and ``{"attn": [weights [B, T, N]]}``.
-
-        The weights are p(z_t | y_<t, x), or p(z_t | x, y) with ``--latent-alignment bayes``. With ``target=...`` it
-        returns :meth:`alignments`, for the criterion.
-        """
-        if "target" in kwargs or self.decoder.alignment == "prior":
-            return super().forward(src_tokens, src_lengths, prev_output_tokens, **kwargs)
-        target = self._complete(prev_output_tokens)
-        with products_in(precision_of(self)):
-            (log_probs, _), weights = self.forced(src_tokens, prev_output_tokens, target)
-        return log_probs, {"attn": [weights["bayes"]]}
 
     def forced(self, src_tokens: Tensor, prev_output_tokens: Tensor, target: Tensor) -> Tuple[Any, Dict[str, Tensor]]:
         """The output of the forward pass, and all alignments ``[B, T, N]`` at once, by name.

@@ -224,9 +224,8 @@ class HANModel(BaseFairseqModel):
                 return vectors, weights
             return self.classification_heads[classification_head_name](self.dropout_module(vectors)), weights
 
-    def encode(self, src_tokens: Tensor, fill: Optional[float] = None) -> Tuple[Tensor, Dict[str, Tensor]]:
-        """Document vectors ``[B, D]`` and the dictionary of :meth:`forward`; ``fill`` is that of
-        :func:`~fairseq_attn_plugin.modules.encoders.ragged.make_blocks`."""
+    def encode(self, src_tokens: Tensor) -> Tuple[Tensor, Dict[str, Tensor]]:
+        """Document vectors ``[B, D]`` and the dictionary of :meth:`forward`."""
         symbols = self.dictionary
         # The only synchronisation with a GPU: the CPU lays out the blocks.
         layout = layout_of(
@@ -240,7 +239,6 @@ class HANModel(BaseFairseqModel):
             layout.sentence_starts,
             layout.sentence_lengths,
             device,
-            fill,
         )
         attention = {"word_attention": _scatter(word_weights, places, src_tokens, 0.0)}
         if self.sentences is None:
@@ -256,7 +254,6 @@ class HANModel(BaseFairseqModel):
             layout.document_starts,
             layout.document_lengths,
             device,
-            fill,
         )
         lengths = torch.from_numpy(layout.document_lengths).to(device)
         columns = torch.arange(int(layout.document_lengths.max(initial=0)), device=device)

@@ -29,7 +29,6 @@ from .configuration import AttnLSTMConfig
 __all__ = ["AlignmentPosterior", "LatentLSTMConfig", "LatentLSTMModel"]
 
 
-ALIGNMENTS = ("prior", "posterior", "bayes")
 PREDICTIONS = ("auto", "marginal", "soft")
 
 
@@ -60,11 +59,6 @@ class LatentLSTMConfig(AttnLSTMConfig):
     latent_prediction: str = option(
         "auto", "marginal, soft (from the mean context), or auto: as the objective that trained the model has it"
     )
-    latent_alignment: str = option(
-        "prior",
-        "attention weights to return: prior; or, where the whole target is given (--score-reference), posterior (the "
-        "network's q) or bayes (the exact p(z | x, y))",
-    )
 
 
 def _check_options(cfg: Any, task: Any) -> None:
@@ -87,10 +81,8 @@ def _check_options(cfg: Any, task: Any) -> None:
                 f"{flag(name)}: changes one distribution per word, and a latent alignment has one per source position; "
                 "leave it out, or choose an --arch without latent alignment, such as lstm_soft"
             )
-    for name, known in (("prediction", PREDICTIONS), ("alignment", ALIGNMENTS)):
-        value = cfg[f"latent_{name}"]
-        if value not in known:
-            raise OptionError(f"--latent-{name} {value}: unknown; choose from {', '.join(known)}")
+    if cfg.latent_prediction not in PREDICTIONS:
+        raise OptionError(f"--latent-prediction {cfg.latent_prediction}: unknown; choose from {', '.join(PREDICTIONS)}")
     limit = getattr(getattr(task, "cfg", None), "max_source_positions", 1024)
     if cfg.latent_topk is not None and not 1 <= cfg.latent_topk <= limit:
         raise OptionError(
@@ -115,7 +107,6 @@ class LatentLSTMModel(AttnLSTMModel):
     def __init__(self, encoder: SourceEncoder, decoder: LatentDecoder):
         super().__init__(encoder, decoder)
         self.posterior: Optional[AlignmentPosterior] = None
-        self.num_updates = 0
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
@@ -146,7 +137,6 @@ class LatentLSTMModel(AttnLSTMModel):
         assert isinstance(model, LatentLSTMModel)
         model.decoder.topk, model.decoder.topk_feed = cfg.latent_topk, cfg.latent_topk_feed
         model.decoder.prediction = cfg.latent_prediction
-        model.decoder.alignment = cfg.latent_alignment
         if parse_boolean("--latent-posterior", cfg.latent_posterior):
             own_size = or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim)
             hidden_size = or_default(cfg.posterior_hidden_size, own_size)
@@ -169,29 +159,18 @@ class LatentLSTMModel(AttnLSTMModel):
                 reader(task.target_dictionary, model.decoder.embed_tokens),
                 build_posterior_normalizer(cfg.posterior_normalizer),
             )
-        elif cfg.latent_alignment == "posterior":
-            raise OptionError(
-                "--latent-alignment posterior: the model has no posterior network (--latent-posterior False)"
-            )
         return model
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
-        """Returns log p(y_t) ``[B, T, V]`` of all words and ``{"attn": [weights [B, T, N]]}``.
+        """Returns log p(y_t) ``[B, T, V]`` of all words and ``{"attn": [weights [B, T, N]]}``, those of the prior.
 
-        The weights are the prior's, or those that ``--latent-alignment`` names. With ``target=...`` it returns
-        :meth:`alignments`, for the criterion.
+        With ``target=...`` it returns :meth:`alignments`, for the criterion.
         """
         if "target" in kwargs:
             wanted = {key: kwargs[key] for key in ("target", "posterior", "recompute", "apart") if key in kwargs}
             with products_in(precision_of(self)):
                 return self.alignments(src_tokens, prev_output_tokens, **wanted)
-        if self.decoder.alignment == "prior":
-            return super().forward(src_tokens, src_lengths, prev_output_tokens, **kwargs)
-        target = self._complete(prev_output_tokens)
-        posterior = self.decoder.alignment == "posterior"
-        latent = self.alignments(src_tokens, prev_output_tokens, target, posterior)
-        weights = self._bayes(latent, target) if latent.log_posterior is None else latent.log_posterior.exp()
-        return self.decoder.predict(latent), {"attn": [weights]}
+        return super().forward(src_tokens, src_lengths, prev_output_tokens, **kwargs)
 
     def alignments(
         self,
@@ -247,24 +226,9 @@ class LatentLSTMModel(AttnLSTMModel):
             weights["posterior"] = latent.log_posterior.exp()
         return (self.decoder.predict(latent), {"attn": [latent.prior]}), weights
 
-    def _complete(self, prev_output_tokens: Tensor) -> Tensor:
-        """The target of a decoder input: shifted by one, with the end of the sentence."""
-        pad, eos = self.decoder.dictionary.pad(), self.decoder.dictionary.eos()
-        target = torch.cat(
-            [prev_output_tokens[:, 1:], prev_output_tokens.new_full((len(prev_output_tokens), 1), pad)], 1
-        )
-        positions = torch.arange(target.size(1), device=target.device)
-        last = (positions * prev_output_tokens.ne(pad)).amax(1, keepdim=True)
-        return target.scatter(1, last, eos).masked_fill(prev_output_tokens.eq(pad), pad)
-
     def _bayes(self, latent: LatentAlignments, target: Tensor) -> Tensor:
         words = latent.words(target, self.decoder.dictionary.pad())
         return (latent.log_prior + log_likelihoods(words).log_likelihood).softmax(-1)
-
-    def set_num_updates(self, num_updates: int) -> None:
-        """Notes the number of updates, for schedules of the criterion; fairseq calls it."""
-        self.num_updates = num_updates
-        super().set_num_updates(num_updates)
 
 
 # The sizes of Deng et al. 2018 (IWSLT'14): 2-layer BiLSTM encoder with 512 units per direction, 2-layer decoder of 768.

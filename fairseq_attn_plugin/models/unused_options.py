@@ -19,8 +19,8 @@ __all__ = [
     "readers",
 ]
 
-# What --encoder-arch replaces.
-OF_RECURRENT_ENCODERS = ("encoder_rnn", "encoder_bidirectional", "encoder_dropout_in", "encoder_dropout_out")
+# What --encoder-arch replaces. The LSTMs of a posterior of alignments read all but the first, too.
+OF_RECURRENT_ENCODERS = ("encoder_bidirectional", "encoder_rnn", "encoder_dropout_in", "encoder_dropout_out")
 
 
 def check_attention_options(config: Mapping[str, Any], defaults: Any, off: Optional[str] = None) -> None:
@@ -98,6 +98,8 @@ def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
     arch = config["encoder_arch"]
     lstm = {config[f"{side}_rnn"] or config["rnn"] for side in (("decoder",) if arch else ("encoder", "decoder"))}
     of_encoder = (*OF_RECURRENT_ENCODERS, *(["encoder_hidden_size"] if arch and not has_hidden_size(arch) else []))
+    if parse_boolean("--latent-posterior", config.get("latent_posterior", "False")):
+        of_encoder = OF_RECURRENT_ENCODERS[:1]
     off = not parse_boolean("--decoder-attention", config["decoder_attention"])
     for names, idle, beside in (
         (of_encoder, arch, f"with --encoder-arch {arch}, which is not recurrent"),

@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 OPTION = "--election-teacher"
 ATTENTION = "decoder.attention."
 COMBINATION = "decoder.output_projection."  # of context and state
-VOCABULARIES = {"source": "encoder.embed_tokens.weight", "target": "decoder.embed_tokens.weight"}
 
 
 @torch.no_grad()
@@ -41,18 +40,12 @@ def take_parameters(model: nn.Module, path: str) -> None:
     teacher: Dict[str, Tensor] = state["model"]
     own = {name: value for name, value in model.named_parameters() if not name.startswith(ATTENTION)}
     _check_kind(teacher, state, path, own)
-    for side, name in VOCABULARIES.items():
-        if name in own and name in teacher and len(own[name]) != len(teacher[name]):
-            raise OptionError(
-                f"{OPTION} {path}: has a {side} vocabulary of {len(teacher[name])} symbols, the data have "
-                f"{len(own[name])}; give a teacher that was trained with these data"
-            )
     missing = [name for name in own if name not in teacher]
     for name, value in own.items():
         if name in teacher and value.shape != teacher[name].shape:
             raise OptionError(
                 f"{OPTION} {path}: {name} is {_shape(teacher[name])} in the teacher and {_shape(value)} in the model; "
-                "give the model the teacher's sizes"
+                "give the model the teacher's sizes and data"
             )
     known = model.state_dict().keys()
     # The model needs every layer and direction of the teacher; other parts may be missing on purpose.

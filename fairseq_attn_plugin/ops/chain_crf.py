@@ -30,8 +30,7 @@ which is a linear recurrence against the direction of the messages.
 from __future__ import annotations
 
 import functools
-import warnings
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -39,7 +38,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .devices import constant, exporting
+from .devices import constant, exporting, scripted
 from .precision import kept_in_pass, without_autocast
 
 __all__ = ["chain_log_odds"]
@@ -234,19 +233,11 @@ def _plain_scan(maps: Tensor) -> Tensor:
     return maps
 
 
-@functools.lru_cache(maxsize=None)
-def _loop() -> Callable[[Tensor], Tensor]:
-    """:func:`_plain_scan` in a form whose number of steps stays a variable of the graph."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated, for what cannot record this loop
-        return torch.jit.script(_plain_scan)
-
-
 def _plain_messages(fields: Tensor, coupling: Tensor) -> Tensor:
     """The message that every position receives from the positions before it, ``[..., N]``."""
     zero = torch.zeros_like(fields)
     maps = torch.stack([torch.stack([fields + coupling, fields]), torch.stack([zero, zero + coupling])])
-    composed = (_loop() if torch.jit.is_tracing() else _plain_scan)(maps)
+    composed = (scripted(_plain_scan) if torch.jit.is_tracing() else _plain_scan)(maps)
     top, bottom = (torch.logsumexp(row, dim=0) for row in composed.unbind(0))  # at V_0 = 0
     odds = top - bottom
     messages = F.softplus(odds + coupling) - F.softplus(odds - coupling) - coupling

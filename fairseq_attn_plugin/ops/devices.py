@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Callable, TypeVar
+import warnings
+from typing import Any, Callable, TypeVar
 
 import torch
 from torch import Tensor
 
-__all__ = ["constant", "exporting", "on_gpu"]
+__all__ = ["constant", "exporting", "on_gpu", "scripted"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -27,6 +28,14 @@ def constant(function: F) -> F:
     could not save them otherwise, and stay, because a CUDA graph may read them.
     """
     return functools.lru_cache(maxsize=None)(torch.inference_mode(False)(function))  # type: ignore[return-value]
+
+
+@functools.lru_cache(maxsize=None)
+def scripted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` in a form whose number of rounds stays a variable of an exported graph."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated, for what cannot record this loop
+        return torch.jit.script(function)
 
 
 def exporting() -> bool:

@@ -13,13 +13,11 @@ paper divides by products that underflow). With p in {0, 1} and a' one-hot, a is
 
 from __future__ import annotations
 
-import functools
-import warnings
-from typing import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from .devices import scripted
 
 __all__ = ["chunk_weights", "monotonic_step"]
 
@@ -36,7 +34,7 @@ def monotonic_step(stop: Tensor, go_on: Tensor, last: Tensor) -> Tensor:
         a ``[..., N]``
     """
     factor = F.pad(go_on[..., :-1], (1, 0), value=1.0)
-    scan = _loop() if torch.jit.is_tracing() else _scan
+    scan = scripted(_scan) if torch.jit.is_tracing() else _scan
     return stop * scan(factor, last.expand_as(factor))
 
 
@@ -49,14 +47,6 @@ def _scan(factor: Tensor, added: Tensor) -> Tensor:
         factor = torch.cat([factor[..., :reach], later * factor[..., :earlier]], -1)
         reach = 2 * reach
     return added
-
-
-@functools.lru_cache(maxsize=None)
-def _loop() -> Callable[[Tensor, Tensor], Tensor]:
-    """:func:`_scan` in a form whose number of rounds stays a variable of an exported graph."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated, for what cannot record this loop
-        return torch.jit.script(_scan)
 
 
 def chunk_weights(stops: Tensor, energies: Tensor, size: int) -> Tensor:

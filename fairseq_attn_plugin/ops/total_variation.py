@@ -15,14 +15,12 @@ because the host would have to wait for each answer. The Jacobian is the mean ov
 
 from __future__ import annotations
 
-import functools
-import warnings
-from typing import Any, Callable, Tuple
+from typing import Any, Tuple
 
 import torch
 from torch import Tensor
 
-from .devices import on_gpu
+from .devices import on_gpu, scripted
 
 __all__ = ["total_variation_prox"]
 
@@ -40,10 +38,8 @@ def total_variation_prox(x: Tensor, real: Tensor, strength: float) -> Tensor:
         ``[..., N]``, meaningless where not ``real``
     """
     rows = (x.reshape(-1, x.size(-1)), real.reshape(-1, x.size(-1)))
-    if torch.jit.is_tracing():
-        levels, _ = _loop()(*rows, strength, False)
-    else:
-        levels = _Prox.apply(*rows, strength)
+    tracing = torch.jit.is_tracing()
+    levels: Tensor = scripted(_path)(*rows, strength, False)[0] if tracing else _Prox.apply(*rows, strength)
     return levels.view_as(x)
 
 
@@ -76,14 +72,6 @@ def _path(x: Tensor, real: Tensor, strength: float, all_rounds: bool) -> Tuple[T
             sign = zero[:, 1:].scatter_add(1, number[:, :-1], torch.where(apart, sign, zero[:, 1:]))
             group, exists = number.gather(1, group), count[:, 1:] > 0
     return level.gather(1, group), group
-
-
-@functools.lru_cache(maxsize=None)
-def _loop() -> Callable[..., Tuple[Tensor, Tensor]]:
-    """:func:`_path` in a form whose number of rounds stays a variable of an exported graph."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated, for what cannot record this loop
-        return torch.jit.script(_path)
 
 
 class _Prox(torch.autograd.Function):

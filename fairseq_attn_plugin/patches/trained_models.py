@@ -42,9 +42,6 @@ OPTIONS: Dict[str, Dict[str, Any]] = {
     "latent_prediction": {
         "help": "latent alignment models: marginal, soft, or auto (default: what the model was trained with)",
     },
-    "latent_alignment": {
-        "help": "latent alignment models: weights to return: prior; posterior or bayes with --score-reference",
-    },
     "lexicon": {
         "metavar": "FILE",
         "help": "models of this package, also such as were trained without it: translation lexicon that biases them",

@@ -1,7 +1,5 @@
 """fairseq tasks. Every file registers one."""
 
-import importlib
-import pkgutil
+from ..attention import import_all
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+import_all(__name__, __path__)

@@ -1,5 +1,5 @@
 """Checks for authors: one function runs the whole contract on a mechanism, a score, a normaliser, a bias, an objective
-or an encoder. ``python -m fairseq_attn_plugin.testing --user-dir FOLDER`` runs them on all that a folder registers."""
+or an encoder."""
 
 from .encoders import check_encoder
 from .mechanisms import CHECKS, check_attention, check_bias, check_normalizer, check_score

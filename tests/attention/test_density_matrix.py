@@ -24,12 +24,11 @@ def build(name, **options):
     return module
 
 
-@pytest.mark.parametrize("pairing", ["pooled", "direct"])
 @pytest.mark.parametrize("score", ["general", "additive"])
 @pytest.mark.parametrize("pairs", PAIRS)
 @pytest.mark.parametrize("name", ["mqt", "aqt"])
-def test_states_and_encodings_of_different_widths(name, pairs, score, pairing):
-    module = build(name, pairs=pairs, score=score, pairing=pairing)
+def test_states_and_encodings_of_different_widths(name, pairs, score):
+    module = build(name, pairs=pairs, score=score)
     query, encodings = torch.randn(1, 2, QUERY).double(), torch.randn(1, 6, MEMORY).double()
     weights = module.step(query, module.precompute(encodings)).weights
     torch.testing.assert_close(weights[0], oracles.sequence(name, module, query[0], encodings[0]))

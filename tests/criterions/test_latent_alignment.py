@@ -1,7 +1,5 @@
 """The criterion of latent alignment models: what it minimises in which update."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from latent_models import criterion
@@ -13,8 +11,9 @@ def test_a_warm_start_trains_the_model_as_soft_and_moves_only_the_posterior_to_t
     """-log p(y | c) + KL(q || p), whose gradient reaches q and not p, whatever the weight of the KL is afterwards."""
     parts = leaves()
     batch = make(parts)
-    train = criterion(objective="elbo-enum", soft_updates=10, kl_weight=0.3).train()._train
-    loss, _ = train(SimpleNamespace(num_updates=updates), batch)
+    crit = criterion(objective="elbo-enum", soft_updates=10, kl_weight=0.3).train()
+    crit.updates.number = updates
+    loss, _ = crit._train(batch)
     soft = sum(-g for _, _, _, g in words(batch))
     kl = sum((q * torch.log(q / p)).sum() for p, q, _, _ in words(batch))
     torch.testing.assert_close(loss, soft + kl)
@@ -27,8 +26,9 @@ def test_a_warm_start_trains_the_model_as_soft_and_moves_only_the_posterior_to_t
 def test_after_the_warm_start_the_weight_of_the_kl_rises(updates, weight):
     """-E_q log p(y|z) + w KL(q || p), where w reaches 2 in the fourth update after the warm start."""
     batch = make(leaves())
-    train = criterion(objective="elbo-enum", soft_updates=10, kl_weight=2.0, kl_warmup_updates=4).train()._train
-    loss, _ = train(SimpleNamespace(num_updates=updates), batch)
+    crit = criterion(objective="elbo-enum", soft_updates=10, kl_weight=2.0, kl_warmup_updates=4).train()
+    crit.updates.number = updates
+    loss, _ = crit._train(batch)
     expected = sum(-(q * f).sum() + weight * (q * torch.log(q / p)).sum() for p, q, f, _ in words(batch))
     torch.testing.assert_close(loss, expected)
 

@@ -8,7 +8,7 @@ import gradient_variance
 import pytest
 import torch
 from in_process import run_tool
-from training import SIZES, generate, mistake, right_lines, soft_weights
+from training import SIZES, generate, mistake, right_lines
 from training import train as train_with
 
 from cli import USER_DIR
@@ -57,17 +57,6 @@ def test_topk_on_the_command_line(trained, tiny_data):
     soft = ["--latent-prediction", "soft", "--model-overrides", "{'max_target_positions': 99}"]
     mean = scores(generate(tiny_data, trained.best, "--score-reference", *soft))
     assert mean != pytest.approx(exact, rel=1e-3, abs=1e-4) and mean != pytest.approx(one, rel=1e-3, abs=1e-4)
-
-
-def test_posterior_alignments_of_references(trained, tiny_data):
-    options = ["--score-reference", "--print-alignment", "soft"]
-    weights = {
-        kind: soft_weights(generate(tiny_data, trained.best, *options, "--latent-alignment", kind)["A"])
-        for kind in ("prior", "posterior", "bayes")
-    }
-    assert weights["prior"] != weights["posterior"] != weights["bayes"]
-    for rows in weights["bayes"]:
-        assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in rows)
 
 
 def test_interactive_and_ensembles_with_ordinary_models(trained, zoo, tiny_data):

@@ -61,7 +61,8 @@ class Learner:
                 return number
             if number % len(batches) == 0:
                 losses = []
-            self.model.set_num_updates(number)
+            if hasattr(self.criterion, "updates"):
+                self.criterion.updates.number = number
             loss, size, _ = self.criterion(self.model, batches[number % len(batches)])
             optimizer.zero_grad()
             (loss / size).backward()

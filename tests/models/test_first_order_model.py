@@ -84,8 +84,6 @@ def test_posterior_alignments():
         (log_probs, _), weights = model.forced(source, previous, batch["target"])
         real = batch["target"].ne(PAD)
         torch.testing.assert_close(log_probs[real], model(**batch["net_input"])[0][real])
-        model.decoder.alignment = "bayes"
-        torch.testing.assert_close(model(**batch["net_input"])[1]["attn"][0][real], weights["bayes"][real])
     for found in weights.values():
         torch.testing.assert_close(found[real].sum(-1), torch.ones(int(real.sum()), dtype=torch.float64))
     mean = (weights["bayes"] * torch.arange(source.size(1))).sum(-1)
@@ -100,7 +98,6 @@ def test_posterior_alignments():
         ({"latent_topk": 3}, "--latent-topk 3: the forward algorithm"),
         ({"latent_prediction": "soft"}, "--latent-prediction soft"),
         ({"jump_window": 0}, "--jump-window 0: must be at least 1"),
-        ({"latent_alignment": "posterior"}, "--latent-alignment posterior"),
         ({"attention": "sigmoid"}, "--attention sigmoid"),
     ],
 )

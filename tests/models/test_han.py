@@ -11,6 +11,7 @@ from models_for_tests import dictionary, fake_task
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.modules.encoders import ragged
 from fairseq_attn_plugin.modules.encoders.ragged import make_blocks
 
 import oracles
@@ -117,9 +118,10 @@ def test_is_the_loop_over_documents_sentences_and_words_forward_and_backward(arc
 
 @pytest.mark.parametrize("fill", [1.0, 0.7, 0.01])
 @cases
-def test_blocks_of_any_kind_give_the_same(arch, options, fill):
+def test_blocks_of_any_kind_give_the_same(arch, options, fill, monkeypatch):
+    monkeypatch.setattr(ragged, "CPU_FILL", fill)
     model = build(arch, **options)
-    vectors, _ = model.encode(batch(DOCUMENTS), fill)
+    vectors, _ = model.encode(batch(DOCUMENTS))
     torch.testing.assert_close(vectors, torch.stack([oracles.document(model, d)[0] for d in DOCUMENTS]))
 
 

@@ -201,32 +201,21 @@ def test_embeddings_are_shared_with_the_posterior():
     assert model(**sample()["net_input"])[0].size(-1) == len(words)
 
 
-@pytest.mark.parametrize("kind", ["posterior", "bayes"])
-@pytest.mark.parametrize("left", [False, True])
-def test_alignments_given_the_whole_target(kind, left):
-    """What ``--score-reference --latent-alignment posterior`` asks for; the target is restored from its prefixes."""
-    model, batch = make(latent_alignment=kind), sample()
-    if left:  # --left-pad-target
-        order = batch["target"].ne(PAD).to(torch.uint8).argsort(dim=1, stable=True)
-        batch["target"] = batch["target"].gather(1, order)
-        batch["net_input"]["prev_output_tokens"] = batch["net_input"]["prev_output_tokens"].gather(1, order)
-        assert torch.equal(model._complete(batch["net_input"]["prev_output_tokens"]), batch["target"])
-    log_probs, extra = model(**batch["net_input"])
+def test_alignments_given_the_whole_target():
+    model, batch = make(), sample()
     source, target, latent = batch["net_input"]["src_tokens"], batch["target"], alignments(model, batch)
-    real = target.ne(PAD)
-    if kind == "posterior":
-        expected = latent.log_posterior.exp()
-    else:
-        mine = make()(**batch["net_input"])[1]["attn"][0]
-        words = latent.words(target, PAD)
-        expected = torch.zeros_like(mine)
-        for row, step in real.nonzero().tolist():
-            for j in source[row].ne(PAD).nonzero().flatten().tolist():
-                f = oracles.word_log_probs(words, row, step, j)[target[row, step]]
-                expected[row, step, j] = mine[row, step, j] * f.exp()
-        expected = expected / expected.sum(-1, keepdim=True).clamp(min=1e-30)
-    torch.testing.assert_close(extra["attn"][0][real], expected[real])
-    torch.testing.assert_close(log_probs, make()(**batch["net_input"])[0])
+    found, weights = model.forced(source, batch["net_input"]["prev_output_tokens"], target)
+    real, prior, words = target.ne(PAD), weights["attention"], latent.words(target, PAD)
+    torch.testing.assert_close(found, model(**batch["net_input"]))
+    assert torch.equal(prior, found[1]["attn"][0])
+    assert torch.equal(weights["posterior"], latent.log_posterior.exp())
+    expected = torch.zeros_like(prior)
+    for row, step in real.nonzero().tolist():
+        for j in source[row].ne(PAD).nonzero().flatten().tolist():
+            f = oracles.word_log_probs(words, row, step, j)[target[row, step]]
+            expected[row, step, j] = prior[row, step, j] * f.exp()
+    expected = expected / expected.sum(-1, keepdim=True).clamp(min=1e-30)
+    torch.testing.assert_close(weights["bayes"][real], expected[real])
 
 
 def test_the_checkpoint_remembers_how_it_predicts():
@@ -314,7 +303,7 @@ def test_warm_start_trains_the_model_as_soft_and_the_posterior_towards_the_prior
             assert a.abs().sum() > 0
         else:
             torch.testing.assert_close(a, b)
-    model.set_num_updates(10)
+    crit.updates.number = 10
     assert abs(crit(model, batch)[0] - losses[0]) > 1e-3
 
 
@@ -368,8 +357,6 @@ def test_wrong_options_of_the_criterion(options, message):
         ({"latent_topk_feed": True, "latent_topk": 2, "input_feeding": "none"}, "needs --input-feeding context"),
         ({"latent_topk": 1025}, "--latent-topk 1025.*1024"),
         ({"latent_prediction": "best"}, "--latent-prediction best.*auto, marginal, soft"),
-        ({"latent_alignment": "q"}, "--latent-alignment q.*prior, posterior, bayes"),
-        ({"latent_alignment": "posterior", "latent_posterior": "False"}, "--latent-alignment posterior"),
         ({"input_feeding": "output"}, "--input-feeding output.*context or none"),
         ({"adaptive_softmax_cutoff": "5"}, "--adaptive-softmax-cutoff 5"),
         ({"decoder_attention": "False"}, "--decoder-attention False"),
@@ -392,9 +379,6 @@ def test_objectives_and_models_that_do_not_go_together():
     ):
         with pytest.raises(OptionError, match=f"--objective {objective}: .*{words}"):
             criterion(objective=objective)(make(**options), sample())
-    model, net_input = make(torch.float32, latent_alignment="posterior"), sample()["net_input"]
-    with pytest.raises(OptionError, match="--latent-alignment posterior.*--score-reference"):
-        model.decoder(net_input["prev_output_tokens"], model.encoder(net_input["src_tokens"]), {})
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ from models_for_tests import (
     targets,
 )
 
-from fairseq_attn_plugin.attention import BIASES, Attention, AttentionConfig, names, register_attention, register_score
-from fairseq_attn_plugin.attention.soft import SoftAttention
+from fairseq_attn_plugin.attention import BIASES, Attention, AttentionConfig, names
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.attn_lstm import register_architecture
 
@@ -205,10 +204,8 @@ def test_without_attention():
         ({"attention_normalizer": "hard"}, "--attention-normalizer hard.*entmax15, fusedmax, softmax, sparsemax"),
         ({"attention_score": "dot"}, "--attention-score dot.*14.*16.*general or additive"),
         ({"input_feeding": "all"}, "--input-feeding all.*output, context, none"),
-        ({"attention": "mqt", "adm_pairing": "both"}, "--adm-pairing both.*direct, pooled"),
         ({"attention": "aqt", "adm_pairs": "both"}, "--adm-pairs both.*centred-keys, encodings, keys"),
         ({"attention": "aqt", "adm_nodes": 0}, "--adm-nodes 0.*between 1 and 64"),
-        ({"attention": "aqt", "adm_chunk_size": -1}, "--adm-chunk-size -1"),
         ({"attention_score": "additive", "attention_hidden_dim": 0}, "--attention-hidden-dim 0.*at least 1"),
         ({"attention": "local-p", "local_window": 0}, "--local-window 0.*at least 1"),
         ({"attention": "structured", "structured_scale": 0}, "--structured-scale 0.*above 0"),
@@ -301,8 +298,5 @@ def test_only_distributions_are_priors(options, message):
 
 
 def test_duplicate_names_raise():
-    for register, name in ((register_attention, "soft"), (register_score, "dot")):
-        with pytest.raises(ValueError, match="registered already"):
-            register(name)(SoftAttention)
     with pytest.raises(ValueError, match="registered already"):
         register_architecture("lstm_soft")

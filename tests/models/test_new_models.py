@@ -109,6 +109,7 @@ def check_training(arch, options):
 
 
 LSTM_LESS = "has no effect without an LSTM; leave one of them out"
+TRANSFORMER = {"encoder_arch": "transformer"}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,8 @@ LSTM_LESS = "has no effect without an LSTM; leave one of them out"
         ("lstm_latent_small", {}, {"decoder_init_dropout": 0.25}, ".* --decoder-zero-init, .*"),
         ("lstm_adm", {"rnn": "gru"}, {"forget_bias": 2.0}, LSTM_LESS),
         ("lstm_soft", {}, {"lexicon_epsilon": 0.1}, "has no effect without --lexicon.*"),
+        ("lstm_latent_small", {**TRANSFORMER, "latent_posterior": "False"}, {"encoder_rnn": "gru"}, "has no effect .*"),
+        ("lstm_latent_small", TRANSFORMER, {"encoder_bidirectional": False}, "has no effect with --encoder-arch .*"),
     ],
 )
 def test_an_option_without_effect_is_refused(arch, options, more, message):
@@ -133,3 +136,6 @@ def test_an_option_with_an_effect_is_not():
     check_training("lstm_soft", {"decoder_init_dropout": 0.25, "lexicon": "lexicon.tsv", "lexicon_epsilon": 0.1})
     check_training("lstm_adm", {"encoder_rnn": "gru", "forget_bias": 2.0})
     build("lstm_adm", rnn="gru")
+    # of the posterior's LSTMs
+    sizes = {"encoder_rnn": "gru", "encoder_hidden_size": 64, "encoder_dropout_in": 0.3, "encoder_dropout_out": 0.4}
+    check_training("lstm_latent_small", {**TRANSFORMER, **sizes})

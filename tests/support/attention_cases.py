@@ -72,7 +72,6 @@ def cases():
     for name in ("soft", "structured", "mqt"):
         yield name, {"score_gain": True}
     yield "mqt", {"score_gain": True, "pairs": "encodings"}
-    yield "mqt", {"score_gain": True, "pairing": "direct"}
     yield "aqt", {"score_gain": True, "score": "general"}
     yield "soft", {"score": "additive", "score_no_bias": True}
     yield "aqt", {"score_no_bias": True}
@@ -97,12 +96,9 @@ def cases():
         yield name, {"window": 1}
         yield name, {"window": 2, "normalizer": "entmax15", "bias": "markov"}
     for name in ("mqt", "aqt"):
-        for score, pairing in (("general", {"pairing": "direct"}), ("additive", {"chunk_size": 2})):
-            yield name, {"score": score, **pairing}
-        yield name, {"score": "additive", "pairing": "direct", "bias": "markov"}
-        for score, pairing in (("general", {}), ("additive", {}), ("general", {"pairing": "direct"})):
+        for score in ("general", "additive"):
             for pairs in ("keys", "encodings"):
-                yield name, {"pairs": pairs, "score": score, **pairing}
+                yield name, {"pairs": pairs, "score": score}
         yield name, {"pairs": "encodings", "score": "dot", "normalizer": "entmax15", "bias": "position,markov"}
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
 from models_for_tests import dictionary
 from torch import nn
 
@@ -22,13 +21,6 @@ def test_our_encoders(parts, rnn, bidirectional):
     encoder = LSTMEncoder(*parts, 6, num_layers=2, bidirectional=bidirectional, rnn=rnn)
     check_encoder(encoder)
     assert encoder.training
-
-
-def test_an_encoder_of_fairseq(parts):
-    cfg = TransformerConfig()
-    cfg.encoder.embed_dim = cfg.encoder.ffn_embed_dim = 8
-    cfg.encoder.layers, cfg.encoder.attention_heads, cfg.max_source_positions = 1, 2, 20
-    check_encoder(TransformerEncoderBase(cfg, *parts))
 
 
 def broken(change):

@@ -36,7 +36,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from fairseq_attn_plugin.attention.positional.windows import HALF, window
+from fairseq_attn_plugin.attention.positional.windows import HALF, Rule
 from fairseq_attn_plugin.errors import OptionError
 
 SIGMA_FLOOR = 0.1  # the weight of a neighbour is then exp(-50) times that of the centre: practically zero
@@ -112,8 +112,7 @@ class Tally:
         self.rules = list(dict.fromkeys(rules))
         if not self.rules:
             raise OptionError("--rules: name at least one rule, such as log2")
-        for rule in self.rules:
-            window(rule, 1, "--rules")
+        self._windows = {rule: Rule.parse(rule, "--rules").window for rule in self.rules}
         self.voters = 0
         self._sums = {rule: np.zeros(len(self._SUMS)) for rule in self.rules}
         # by offset, from -reach to reach: voters, first choices, mass, then the mass inside the windows of each rule
@@ -134,8 +133,8 @@ class Tally:
         ranks, offset = rank(weights, centre), np.arange(p) - centre[:, None]
         shares = weights / np.maximum(weights.sum(1, keepdims=True), 1e-300)
         votes = [np.ones_like(shares), ranks == 1, shares]
-        for rule in self.rules:
-            k = window(rule, p)
+        for rule, window in self._windows.items():
+            k = window(p)
             members = np.abs(offset) <= k
             votes.append(shares * members)
             size = members.sum(1)

@@ -42,25 +42,11 @@ def read_recommendation(path: str, source_dictionary: Any, target_dictionary: An
     sigma = number(OPTION, path, content, "recommended", "sigma")
     mean = number(OPTION, path, content, "recommended", "mean")
     ratio = number(OPTION, path, content, "length_ratio")
-    _check_mean_window(path, content, name)
     if sigma <= 0:
         raise OptionError(f"{OPTION} {path}: its sigma is {sigma}, must be above 0")
     if not 0 < ratio <= MOST_WORDS:
         raise OptionError(f"{OPTION} {path}: its length_ratio is {ratio}, must be above 0 and at most {MOST_WORDS}")
     return Recommendation(rule, sigma, mean, ratio)
-
-
-def _check_mean_window(path: str, content: Dict[str, Any], rule: str) -> None:
-    """Refuses a rule whose window had only the centre in every sentence of the election."""
-    measured = content.get("rules")
-    for entry in measured if isinstance(measured, list) else ():
-        if isinstance(entry, dict) and entry.get("rule") == rule and "mean_k" in entry:
-            k = number(OPTION, path, entry, "mean_k")
-            if k <= 0:
-                raise OptionError(
-                    f"{OPTION} {path}: k of its rule {rule} is {k:g} for all sentences, must be at least 1 for some; "
-                    "hold the election on longer sentences, or leave it out and give --gaussian-rule"
-                )
 
 
 def read_json(

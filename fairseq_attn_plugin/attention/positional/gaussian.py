@@ -20,7 +20,7 @@ import copy
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any, Callable, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, ClassVar, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -113,17 +113,6 @@ class GaussianAttention(Attention):
         self.log_sigma.fill_(math.log(sigma))
         self.mean.fill_(mean)
         self.log_ratio.fill_(math.log(ratio))
-
-    @classmethod
-    def reversed_options(cls, options: Mapping[str, Any]) -> Dict[str, Any]:
-        """Ratio and mean of the inverse of the line t / ratio + mean."""
-        ratio, mean = options["ratio"], options["mean"]
-        changed = {}
-        if ratio is not None and ratio > 0:
-            changed["ratio"] = 1 / ratio
-        if mean is not None:
-            changed["mean"] = -mean * or_default(ratio, 1.0)
-        return changed
 
     def read_files(self, source_dictionary: Any, target_dictionary: Any) -> None:
         """Takes rule, sigma, mean and ratio from ``--gaussian-election``.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...errors import OptionError
 
-__all__ = ["HALF", "RULES", "Rule", "window"]
+__all__ = ["HALF", "RULES", "Rule"]
 
 # round(c_t) is floor(c_t + HALF): halves are rounded up, also where t / ratio comes out a little below one.
 HALF = 0.5 + 1e-3
@@ -66,8 +66,3 @@ class Rule(NamedTuple):
         while base ** (k + 1) <= words:
             k += 1
         return k
-
-
-def window(rule: str, words: int, option: str = "--gaussian-rule") -> int:
-    """k of a sentence of ``words`` words; see :class:`Rule` for the rules and :meth:`Rule.parse` for errors."""
-    return Rule.parse(rule, option).window(words)

@@ -38,10 +38,8 @@ from .objective import (
     Terms,
     entropy,
     having,
-    kl_divergence,
     objective_options,
     register_objective,
-    sample,
 )
 
 __all__ = [
@@ -54,10 +52,8 @@ __all__ = [
     "entropy",
     "evaluate",
     "having",
-    "kl_divergence",
     "objective_options",
     "register_objective",
-    "sample",
 ]
 
 import_all(__name__, __path__)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ...ops.lstm import computed_by_layers
-from ..rnn import KINDS, rnn_layer
+from ..rnn import KINDS, rnn_layer, uniform_
 
 __all__ = ["Block", "BlockRNN", "RaggedEncoder", "fill_of", "make_blocks"]
 
@@ -82,8 +82,7 @@ class BlockRNN(nn.Module):
         self.ahead = KINDS[kind](input_dim, hidden_size, batch_first=True)
         self.back = KINDS[kind](input_dim, hidden_size, batch_first=True)
         self.output_dim = 2 * hidden_size
-        for parameter in self.parameters():
-            nn.init.uniform_(parameter, -0.1, 0.1)
+        uniform_(self)
 
     def forward(self, values: Tensor, reversal: Optional[Tensor] = None) -> Tensor:
         """``[R, L, D]`` to ``[R, L, 2 H]``; undefined on padding. ``reversal`` as in :class:`Block`."""
@@ -124,7 +123,6 @@ class RaggedEncoder(nn.Module):
         starts: np.ndarray,
         lengths: np.ndarray,
         device: torch.device,
-        fill: Optional[float] = None,
     ) -> Tuple[Tensor, Tensor]:
         """Encodes S sequences, whose elements lie one after the other among E elements.
 
@@ -133,12 +131,11 @@ class RaggedEncoder(nn.Module):
             starts: ``[S]``, place of the first element of each sequence
             lengths: ``[S]``, their lengths, which may be zero; their sum is E
             device: where to compute
-            fill: see :func:`make_blocks` (default: the device's)
 
         Returns:
             vectors ``[S, D]``, zero for a sequence without elements, and the weight of every element, ``[E]``
         """
-        blocks = make_blocks(starts, lengths, fill_of(device) if fill is None else fill)
+        blocks = make_blocks(starts, lengths, fill_of(device))
 
         def move(array: np.ndarray) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(array)).to(device)

@@ -26,7 +26,6 @@ from torch import Tensor
 
 from ...attention import AttentionOutput
 from ...attention.normalizers import in_full
-from ...errors import OptionError
 from ...ops.deferred import Linear, project
 from ...ops.dropout import dropout_mask
 from ...ops.likelihoods.mixture_log_probs import mixture_log_probs
@@ -56,7 +55,6 @@ class LatentDecoder(LSTMDecoder):
             ``topk`` and no training
         prediction: ``marginal``, ``soft`` (p(y_t | c_t), ordinary attention), or ``auto``: as the objective that
             trained the model, which the criterion notes in ``trained_soft``
-        alignment: which weights the model returns; all except the ``prior`` need the whole target
     """
 
     trained_soft: Tensor
@@ -67,7 +65,6 @@ class LatentDecoder(LSTMDecoder):
         self.topk: Optional[int] = None
         self.topk_feed = False
         self.prediction = "auto"
-        self.alignment = "prior"
         self._warned = False
         if self.output_projection is not None:
             self.output_projection = uniform_(Linear(options["memory_dim"] + self.hidden_size, out_embed_dim))
@@ -99,8 +96,6 @@ class LatentDecoder(LSTMDecoder):
         **unused: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
         """Returns log p(y_t) ``[B, T, V]`` and ``{"attn": [p(z_t)]}``."""
-        if self.alignment != "prior":
-            raise OptionError(f"--latent-alignment {self.alignment}: needs the whole target; add --score-reference")
         decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
         attn = decoded.weights if self.training or self.need_attn else None
         return self.words_of(decoded, source, encoder_out), {"attn": [attn]}

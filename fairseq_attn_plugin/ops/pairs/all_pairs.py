@@ -94,7 +94,7 @@ class _Block(NamedTuple):
             total[self.batch, self.rows.stop :].add_(others[:, 0] if rows == 1 else others.sum(1), alpha=sign)
 
 
-def _blocks(prepared: Tensor, exponential: bool, chunk_size: int) -> Iterator[Tuple[_Block, Tensor]]:
+def _blocks(prepared: Tensor, exponential: bool) -> Iterator[Tuple[_Block, Tensor]]:
     """Yields blocks that cover every pair j >= k, each with its u_kj, ``[b, rows, columns, D]``."""
     batch, length, dim = prepared.shape
     budget = _BLOCK_ELEMENTS.get(prepared.device.type, 1 << 25)
@@ -102,8 +102,7 @@ def _blocks(prepared: Tensor, exponential: bool, chunk_size: int) -> Iterator[Tu
     while start < length:
         columns = (length - start) * dim
         most = length if on_gpu(prepared) else _ROWS
-        rows = chunk_size or max(1, min(budget // columns, most))
-        end = min(length, start + rows)
+        end = min(length, start + max(1, min(budget // columns, most)))
         sentences = max(1, budget // (columns * (end - start)))
         for first in range(0, batch, sentences):
             block = _Block(slice(first, min(batch, first + sentences)), slice(start, end), slice(start, length))
@@ -116,16 +115,16 @@ class _Sums(Function):
     ``count``, those of T_1 alone, g_k ``[B, N, D]``."""
 
     @staticmethod
-    def forward(ctx: Any, keys: Tensor, pad_mask: Optional[Tensor], count: int, chunk_size: int) -> Tensor:
+    def forward(ctx: Any, keys: Tensor, pad_mask: Optional[Tensor], count: int) -> Tensor:
         prepared, ctx.exponential = _prepare(keys, pad_mask)
         ctx.save_for_backward(prepared, pad_mask)
-        ctx.count, ctx.chunk_size, ctx.dtype = count, chunk_size, keys.dtype
+        ctx.count, ctx.dtype = count, keys.dtype
         batch, length, dim = prepared.shape
         total = prepared.new_zeros(batch, length, count or 1, dim)
         if count:
             total[:, :, 0] = length - 1  # T_0 = 1
         first, last = (0, count - 1) if count else (1, 1)
-        for block, u in _blocks(prepared, ctx.exponential, chunk_size):
+        for block, u in _blocks(prepared, ctx.exponential):
             for p, sign, values in _polynomials(u, last):
                 block.add_to(total[:, :, p - first], values, sign)
         for p, sign, values in _polynomials(_pair(prepared, prepared, ctx.exponential), last):
@@ -141,7 +140,7 @@ class _Sums(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None]:
         prepared, pad_mask = ctx.saved_tensors
         grad = grad.to(prepared.dtype)
         if ctx.count:
@@ -155,12 +154,12 @@ class _Sums(Function):
         gradients = grad.unbind(2)
         total = torch.zeros_like(prepared)
         if gradients:
-            for block, u in _blocks(prepared, ctx.exponential, ctx.chunk_size):
+            for block, u in _blocks(prepared, ctx.exponential):
                 slope = _clenshaw(u, [block.of_rows(g) for g in gradients], [block.of_columns(g) for g in gradients])
                 block.add_to(total, slope)
             diagonal = _pair(prepared, prepared, ctx.exponential)
             total.sub_(_clenshaw(diagonal, gradients, gradients)).mul_(4)
-        return total.to(ctx.dtype), None, None, None
+        return total.to(ctx.dtype), None, None
 
 
 def _sign(p: int) -> float:
@@ -206,14 +205,14 @@ def _clenshaw(u: Tensor, row_grads: Sequence[Tensor], column_grads: Sequence[Ten
     return latest.mul_(torch.addcmul(u, u, u, value=-1))
 
 
-def sum_tanh(keys: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int = 0) -> Tensor:
+def sum_tanh(keys: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
     """g_k ``[B, N, D]``; see :func:`.pair_pooling.pooled_tanh`."""
-    return _Sums.apply(keys, pad_mask, 0, chunk_size)
+    return _Sums.apply(keys, pad_mask, 0)
 
 
-def sum_basis(keys: Tensor, count: int, pad_mask: Optional[Tensor] = None, chunk_size: int = 0) -> Tensor:
+def sum_basis(keys: Tensor, count: int, pad_mask: Optional[Tensor] = None) -> Tensor:
     """G_mk ``[B, N, count, D]``; see :func:`.pair_pooling.pooled_basis`."""
-    return _Sums.apply(keys, pad_mask, count, chunk_size)
+    return _Sums.apply(keys, pad_mask, count)
 
 
 @constant

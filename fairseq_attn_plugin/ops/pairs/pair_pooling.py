@@ -45,14 +45,12 @@ logger = logging.getLogger(__name__)
 _state = {"wanted": False, "broken": False}
 
 
-def pooled_tanh(x: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int = 0) -> Tensor:
+def pooled_tanh(x: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
     """g_k = sum_{j != k} tanh(x_j + x_k) over the real positions of each sentence.
 
     Args:
         x: ``[B, N, D]``; half precision is summed in float32
         pad_mask: ``[B, N]``, True on padding, which adds nothing and receives zeros
-        chunk_size: positions handled at a time; 0 chooses by the size of the cache. Extra memory is at most a few
-            buffers of B * chunk_size * N * D numbers.
 
     Returns:
         ``[B, N, D]``
@@ -60,10 +58,10 @@ def pooled_tanh(x: Tensor, pad_mask: Optional[Tensor] = None, chunk_size: int = 
     sums = _by_one_expression(x, 1, pad_mask)
     if sums is not None:
         return sums.squeeze(2)
-    return sum_tanh(x, pad_mask, chunk_size)
+    return sum_tanh(x, pad_mask)
 
 
-def pooled_basis(x: Tensor, count: int, pad_mask: Optional[Tensor] = None, chunk_size: int = 0) -> Tensor:
+def pooled_basis(x: Tensor, count: int, pad_mask: Optional[Tensor] = None) -> Tensor:
     """G_mk = sum_{j != k} l_m(tanh(x_j + x_k)), m = 1..count, over the real positions.
 
     For every function f that is smooth on [-1, 1], sum_{j != k} f(L_jk) is close to sum_m f(x_m) G_mk.
@@ -78,7 +76,7 @@ def pooled_basis(x: Tensor, count: int, pad_mask: Optional[Tensor] = None, chunk
         sums = torch.cat([others[:, :, None, None].expand_as(sums[:, :, :1]), sums], dim=2)[:, :, :count]
         with without_autocast(sums):
             return torch.matmul(cosine_matrix(count, sums.dtype, sums.device), sums)
-    return sum_basis(x, count, pad_mask, chunk_size)
+    return sum_basis(x, count, pad_mask)
 
 
 def _by_one_expression(x: Tensor, degree: int, pad_mask: Optional[Tensor]) -> Optional[Tensor]:

@@ -19,7 +19,7 @@ from fairseq_attn_plugin.analysis.voting.ballots import (
     satisfaction,
 )
 from fairseq_attn_plugin.attention import build_attention
-from fairseq_attn_plugin.attention.positional.windows import window
+from fairseq_attn_plugin.attention.positional.windows import Rule
 
 # four voters with c_t = t, k = 1: the windows are 0-1, 0-2, 1-3, 2-3
 WEIGHTS = np.array(
@@ -77,7 +77,7 @@ def slow_election(sentences, ratio, rules):
                 item["first"] += place[j] == 1
                 item["mass"] += row[j] / total if total else 0.0
             for rule in rules:
-                k = window(rule, p)
+                k = Rule.parse(rule).window(p)
                 committee = [j for j in range(p) if abs(j - c) <= k]
                 size = len(committee)
                 best = sum(p - i for i in range(1, size + 1))
