@@ -179,15 +179,20 @@ class AgreementLSTMModel(AttnLSTMModel):
                     f"--{name.replace('_', '-')} {cfg[name]}: was made for one direction, and an agreement model has "
                     "two; leave it out, or choose another --arch"
                 )
-        if "bias" not in attention_class(cfg.attention).takes:
-            raise OptionError(
-                f"--attention {cfg.attention}: has no scores, from which two directions could learn to agree; choose a "
-                "mechanism with scores, such as soft"
-            )
         if cfg.agreement_share_embeddings and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
             raise OptionError(
                 f"--agreement-share-embeddings requires --encoder-embed-dim ({cfg.encoder_embed_dim}) to match "
                 f"--decoder-embed-dim ({cfg.decoder_embed_dim})"
+            )
+
+    @classmethod
+    def check_training(cls, cfg: Any) -> None:
+        super().check_training(cfg)
+        name = cfg["model"]["attention"]
+        if "bias" not in attention_class(name).takes:
+            raise OptionError(
+                f"--attention {name}: has no scores, from which two directions could learn to agree; choose a "
+                "mechanism with scores, such as soft"
             )
 
     @classmethod

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -276,8 +277,11 @@ def test_both_directions_have_no_files():
     for name in ("gaussian_election", "election_table", "election_teacher"):
         with pytest.raises(OptionError, match=f"^--{name.replace('_', '-')} x: .*an agreement model has two"):
             build("lstm_agreement_small", task, attention="election", **{name: "x"})
+    model = build("lstm_agreement_small", task, attention="gaussian")  # of a checkpoint
+    options = {**asdict(MODEL_DATACLASS_REGISTRY["lstm_agreement_small"]()), "attention": "gaussian"}
+    options["_name"] = "lstm_agreement_small"
     with pytest.raises(OptionError, match="^--attention gaussian: has no scores, .*choose .*, such as soft$"):
-        build("lstm_agreement_small", task, attention="gaussian")
+        type(model).check_training({"model": options, "criterion": {"_name": "agreement"}})
 
 
 @pytest.mark.parametrize(
