@@ -10,7 +10,7 @@ from fairseq.data.data_utils import load_indexed_dataset
 from fuzzing import attempt, fuzz
 from hypothesis import strategies as st
 from mutations import damaged_bytes, damaged_lines, damaged_value
-from test_fuzz_records import check_lexicon, check_page, strict
+from test_fuzz_records import check_links, check_page, strict
 
 from fairseq_attn_plugin.attention.positional.election_files import ELECTION_FORMAT, read_recommendation
 from fairseq_attn_plugin.cli import main
@@ -54,25 +54,17 @@ def read(folder, kind, data, arguments, check, out="out"):
     attempt(kind, lambda: main(list(map(str, arguments))), lambda: check(folder / out))
 
 
-@fuzz(
-    st.one_of(
-        st.tuples(st.sampled_from(["auto", "pharaoh"]), damaged(LINKS)),
-        st.tuples(st.sampled_from(["auto", "wpt"]), damaged(WPT)),
-    )
-)
-def test_gold(folder, gold):
-    form, data = gold
-    arguments = ["aer", folder / "links", "--gold", folder / "damaged", "--gold-format", form]
-    arguments += ["--source-text", folder / "source", "--target-text", folder / "target", "--json", folder / "out"]
+@fuzz(st.one_of(damaged(LINKS), damaged(WPT)))
+def test_gold(folder, data):
+    arguments = ["aer", folder / "links", "--gold", folder / "damaged", "--json", folder / "out"]
     read(folder, "gold links", data, arguments, lambda out: strict(out.read_text()))
 
 
 @fuzz(damaged(LINKS), st.sampled_from(["links", "source", "target"]))
 def test_links(folder, data, which):
-    arguments = ["lexicon", "--out", folder / "out"]
-    for name in ("links", "source", "target"):
-        arguments += [f"--{name}", folder / ("damaged" if name == which else name)]
-    read(folder, "links and texts", data, arguments, check_lexicon)
+    links, source, target = (folder / ("damaged" if name == which else name) for name in ("links", "source", "target"))
+    arguments = ["align", links, "--convert", "--source", source, "--target", target, "--out", folder / "out"]
+    read(folder, "links and texts", data, arguments, check_links)
 
 
 @fuzz(damaged(LEXICON))
