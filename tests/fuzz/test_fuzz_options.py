@@ -8,7 +8,7 @@ from fuzzing import attempt, fuzz
 from hypothesis import strategies as st
 from mutations import numbers, words
 from records_for_tests import write_records
-from test_fuzz_texts import GENERATED, LINKS, SOURCE, TARGET
+from test_fuzz_texts import GENERATED, LINKS, REFERENCE, SOURCE, TARGET
 
 from fairseq_attn_plugin.cli import main, module_of
 
@@ -18,9 +18,9 @@ VALID = {
     "lexicon": "records.jsonl --out out",
     "aer": "links --gold links",
     "explore": "records.jsonl --out out.html",
-    "compare": "generated --reference generated",
-    "frequency": "generated --reference generated --train target",
-    "plot": "records.jsonl --out out.svg",
+    "compare": "generated --reference reference",
+    "frequency": "generated --reference reference --train target",
+    "plot": "records.jsonl --sentences 0 --out out.svg",
 }
 FILES = ["records.jsonl", "links", "source", "generated", "gone", ".", "/dev/null", "records.jsonl/x"]
 # numbers of repetitions: a great one is a long run that was asked for
@@ -31,7 +31,7 @@ PATIENT = ("--samples",)
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("options")
     write_records(folder / "records.jsonl")
-    texts = {"links": LINKS, "source": SOURCE, "target": TARGET, "generated": GENERATED}
+    texts = {"links": LINKS, "source": SOURCE, "target": TARGET, "generated": GENERATED, "reference": REFERENCE}
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder
@@ -65,6 +65,11 @@ def given_options(draw, command: str) -> list:
             choices = list(map(str, action.choices)) if action.choices else []
             result.append(f"{flag}={draw(st.one_of(values, st.sampled_from(choices)) if choices else values)}")
     return result
+
+
+@pytest.mark.parametrize("command", VALID)
+def test_options_without_hostile_ones_are_accepted(files, monkeypatch_module, command):
+    main([command, *VALID[command].split()])
 
 
 @fuzz(st.sampled_from(sorted(VALID)), st.data())

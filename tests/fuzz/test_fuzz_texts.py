@@ -28,6 +28,7 @@ GENERATED = (
     "S-0\tdas <unk>\nT-0\tthe house\nH-0\t-0.5\tthe <unk>\nD-0\t-0.5\tthe <unk>\nP-0\t-0.1 -0.2 -0.3\nA-0\t0-0 1-1\n"
     "S-1\tguten tag\nT-1\tgood day\nH-1\t-0.5\tgood day\nD-1\t-0.5\tgood day\nP-1\t-0.1 -0.2 -0.3\nA-1\t0-0 1-1\n"
 )
+REFERENCE = "the house\ngood day\n"
 DOCUMENTS = [
     {"label": "pos", "sentences": ["the film is long .", ["i", "liked", "it"]], "id": "a"},
     {"label": "neg", "text": "the film is long . i left"},
@@ -37,7 +38,7 @@ DOCUMENTS = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
-    for name, text in {"source": SOURCE, "target": TARGET, "links": LINKS, "generated": GENERATED}.items():
+    for name, text in {"source": SOURCE, "target": TARGET, "links": LINKS, "reference": REFERENCE}.items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder
 
@@ -75,7 +76,7 @@ def test_lexicon(folder, data):
 
 @fuzz(damaged(GENERATED))
 def test_output_of_generate(folder, data):
-    common = [folder / "damaged", "--reference", folder / "generated"]
+    common = [folder / "damaged", "--reference", folder / "reference"]
     given = ["compare", *common, "--out", folder / "out.html"]
     check = lambda out: check_page(out) if '<script id="data"' in out.read_text() else None  # noqa: E731
     read(folder, "outputs of generate", data, given, check, "out.html")
