@@ -59,11 +59,14 @@ def earlier_values(config: Any) -> Dict[str, Any]:
 
 
 def at_least(args: argparse.Namespace, **bounds: float) -> None:
-    """Raises OptionError, ``--name VALUE: must be at least BOUND``, for a lower value; None is no value."""
+    """Raises OptionError, ``--name VALUE: must be at least BOUND``, for a lower value, and for a whole number that no
+    machine counts to; None is no value."""
     for name, bound in bounds.items():
         value = getattr(args, name)
         if value is not None and not value >= bound:  # this also refuses nan
             raise OptionError(f"{flag(name)} {value}: must be at least {bound}")
+        if isinstance(value, int) and value >= 2**63:
+            raise OptionError(f"{flag(name)} {value}: must be less than 2^63")
 
 
 def check_unread(args: argparse.Namespace, reason: str, *adders: Callable[[Any], Any]) -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of files, the options and the requests, each with other examples than before. Prints how many cases
+# Fuzzes the readers of files and the options of commands, each with other examples than before. Prints how many cases
 # ended in a result, in a refusal of one line, and in a fault, and the smallest example of every fault.
 #
 #   bash scripts/fuzz.sh                 a hundred times as many examples as the tests

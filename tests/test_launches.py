@@ -6,7 +6,6 @@ from statistics import mean
 import latent_models
 import models_for_tests as models
 import pytest
-import rent
 import torch
 from benchmark.launches import META, count, training_step
 from benchmark.systems import Sizes, Spec, to_device
@@ -44,14 +43,6 @@ def test_launches(system):
     assert found["encoder"] <= 31 and found["decoder"] <= decoder and found["step"] <= step
     assert not found["waits"]
     assert found["search"] <= {"lstm_adm_aqt": 38, "lstm_soft:attention=structured": 68}.get(system, 31)
-
-
-def test_one_weight_for_a_whole_pass_saves_launches():
-    """The figures of docs/speed.md."""
-    for system, more in (("lstm_adm_aqt", 92), ("lstm_soft:attention=structured", 528)):
-        usual = count(Spec.parse(system), Sizes(), 2000, 25)["step"]
-        with rent.without(rent.OF_TRAINING["one weight for a whole pass"]):
-            assert count(Spec.parse(system), Sizes(), 2000, 25)["step"] == usual + more
 
 
 # ---- waits of the host

@@ -72,15 +72,17 @@ def test_what_reads_records_imports_neither_torch_nor_fairseq():
     assert json.loads(output(LIGHT.format(", ".join(modules)))) == []
 
 
-@pytest.mark.parametrize("first", ["fairseq_attn_plugin", "fairseq_attn_plugin.models"])
-def test_everything_is_registered_with_fairseq(first):
-    """The root logger does not show the debugging messages of every library, either; a --user-dir changes nothing."""
-    assert output(WHOLE.format(first) + BY_USER_DIR) == "20\n"
-
-
-def test_a_configured_log_stays_as_it_is():
-    code = "import logging; logging.basicConfig(level=10)\nimport fairseq_attn_plugin, fairseq"
-    assert output(code + "; print(logging.root.level)") == "10\n"
+@pytest.mark.parametrize(
+    ("before", "first", "level"),
+    [
+        ("", "fairseq_attn_plugin", 20),
+        ("import logging; logging.basicConfig(level=10)", "fairseq_attn_plugin.models", 10),
+    ],
+)
+def test_everything_is_registered_with_fairseq(before, first, level):
+    """The root logger does not show the debugging messages of every library, either, and one that is configured stays
+    as it is; a --user-dir changes nothing."""
+    assert output(before + WHOLE.format(first) + BY_USER_DIR) == f"{level}\n"
 
 
 def test_attention_without_fairseq():

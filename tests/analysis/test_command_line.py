@@ -1,7 +1,6 @@
 """The command ``fairseq-attn``: its help, unknown words, mistakes in one line, ``--user-dir``, other folders."""
 
 import os
-import shutil
 import sys
 
 import pytest
@@ -13,7 +12,7 @@ from fairseq_attn_plugin.analysis.inference.model_options import import_user_dir
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
-from cli import REPO, TINY, USER_DIR, run_cli
+from cli import REPO, USER_DIR, run_cli
 
 TRAIN = "train p.tsv --from a --to b".split()
 
@@ -71,6 +70,7 @@ def test_help(name, capsys):
     shown = capsys.readouterr().out
     assert shown.startswith(f"usage: fairseq-attn {name}") and "show this help message" in shown
     assert ("--user-dir FOLDER" in shown) == (name in LOADING_A_MODEL)
+    assert "``" not in shown and ":`" not in shown  # marks of reStructuredText
 
 
 def test_a_mistake_is_one_line():
@@ -137,6 +137,11 @@ def test_a_number_that_is_too_small_is_named(line, complete):
     option, value = line.split()[-2:]
     with pytest.raises(OptionError, match=rf"^{option} {value}(\.0)?: must be (at least \d|0 or more)$"):
         cli.main(complete(line))
+
+
+def test_a_number_that_no_machine_counts_to_is_named(complete):
+    with pytest.raises(OptionError, match=f"^--first {10**24}: must be less than 2.63$"):
+        cli.main(complete(f"explore RECORDS --out x.html --first {10**24}"))
 
 
 def test_ctrl_c_is_one_line(monkeypatch, capsys):
@@ -210,27 +215,6 @@ def test_a_user_dir_that_cannot_be_imported_is_one_line(tmp_path, user_dir):
     (tmp_path / "json").mkdir()
     with pytest.raises(OptionError, match="--user-dir .*json: cannot be imported: .* not globally unique"):
         import_user_dir(str(tmp_path / "json"))
-
-
-NAME = ["--user-dir", "fairseq_attn_plugin"]
-
-
-def test_fairseq_trains_and_translates_in_any_folder(tiny_data, tmp_path):
-    options = ["--optimizer", "adam", "--max-tokens", "500", "--max-update", "2", "--save-dir", "here", "--cpu"]
-    run_cli("fairseq-train", tiny_data, *NAME, *TINY["lstm_soft"], *options, cwd=tmp_path)
-    checkpoint = tmp_path / "here" / "checkpoint_last.pt"
-    done = run_cli("fairseq-generate", tiny_data, *NAME, "--path", checkpoint, "--cpu", cwd=tmp_path)
-    assert done.stdout.count("\nH-") == 40
-
-
-def test_hydra_trains_in_any_folder(tiny_data, tmp_path):
-    shutil.copytree(REPO / "configs", tmp_path / "copy")
-    sizes = [f"model.{side}_{name}=16" for side in ("encoder", "decoder") for name in ("embed_dim", "hidden_size")]
-    data = [f"task.data={tiny_data}", "task.source_lang=xx", "task.target_lang=yy"]
-    options = [*data, *sizes, "common.cpu=true", "optimization.max_update=1", "dataset.num_workers=0"]
-    command = ["fairseq-hydra-train", "--config-dir", "copy", "--config-name", "multi30k_adm"]
-    run_cli(*command, *options, cwd=tmp_path)
-    assert list(tmp_path.rglob("checkpoint_last.pt"))
 
 
 def test_where_the_package_is(tmp_path, capsys):

@@ -5,12 +5,10 @@ import json
 import math
 import re
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 import torch
 from fairseq import models
-from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from models_for_tests import (
     LENGTHS,
@@ -24,8 +22,6 @@ from models_for_tests import (
     targets,
 )
 from omegaconf import OmegaConf
-from training import SIZES as TRAINED
-from training import generate, train
 
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
@@ -409,31 +405,3 @@ def test_teachers_that_are_none(tmp_path):
     ):
         with pytest.raises(OptionError, match=f"{name}.pt: .*{message}"):
             build("lstm_gaussian", election_teacher=str(tmp_path / f"{name}.pt"))
-
-
-def test_files_and_teacher_may_be_gone_once_training_has_begun(tiny_data, tmp_path):
-    source, target = (Dictionary.load(str(tiny_data / f"dict.{side}.txt")) for side in ("xx", "yy"))
-    described = dict(zip(("source_vocabulary", "target_vocabulary"), map(describe_vocabulary, (source, target))))
-    table = {target[i]: [target[i][::-1], source[4]] for i in range(4, 10)}
-    both = ["--attention-max-normalize", *TRAINED]
-    given = {
-        "--gaussian-election": Path(write(tmp_path / "election.json", election(**described))),
-        "--election-table": Path(write(tmp_path / "words.json", words(**described, words=table))),
-        "--election-teacher": train(tiny_data, tmp_path / "teacher", "--arch", "lstm_soft", *both, updates=2).last,
-    }
-    files = [part for pair in given.items() for part in pair]
-    student = train(tiny_data, tmp_path / "student", "--arch", "lstm_election", *files, *both, updates=2).last
-    state = torch.load(student, weights_only=False)["model"]
-    assert state["decoder.attention.table"].shape[1] == 2
-    assert state["decoder.attention.log_ratio"].item() == pytest.approx(math.log(1.25))
-    before = generate(tiny_data, student, "--print-alignment", "soft")
-    for path in given.values():
-        path.unlink()
-    assert generate(tiny_data, student, "--print-alignment", "soft") == before and len(before["H"]) == 40
-
-    # a training that goes on without the options has the checkpoint's values
-    train(tiny_data, tmp_path / "student", "--arch", "lstm_election", *both, updates=3)
-    again = torch.load(student, weights_only=False)
-    assert again["optimizer_history"][-1]["num_updates"] == 3
-    for name in ("rule", "log_sigma", "mean", "log_ratio", "table"):
-        assert torch.equal(again["model"][f"decoder.attention.{name}"], state[f"decoder.attention.{name}"]), name

@@ -77,16 +77,6 @@ def test_translates_in_both_directions(translations):
         assert right > 0.8 * total
 
 
-def test_a_checkpoint_with_an_option_that_has_gone(trained, translations, tiny_data, tmp_path):
-    state = torch.load(trained.last)
-    state["cfg"]["model"]["agreement_direction"] = "auto"
-    torch.save(state, tmp_path / "earlier.pt")
-    assert generate(tiny_data, tmp_path / "earlier.pt", "--beam", 5, "--print-alignment", "hard") == translations[0]
-    export(tmp_path / "earlier.pt", "yy-xx", tmp_path / "one.pt")
-    resumed = train_with(tiny_data, tmp_path, *AGREEMENT, "--restore-file", tmp_path / "earlier.pt", updates=121)
-    assert "Loaded checkpoint" in resumed.log
-
-
 def test_interactive_and_validate_in_reverse(trained, tiny_data):
     options = [tiny_data, "--user-dir", USER_DIR, "--path", trained.last, "--cpu", *REVERSE]
     done = run_tool("fairseq-interactive", *options, stdin="nud roc leb ama\n")

@@ -54,8 +54,13 @@ def assert_same(model, net_input, temperature=1.0, tolerance=1e-5):
         torch.testing.assert_close(other.weights, one.weights, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("lengths", [[3, 6, 1, 4], [5, 5], [3, 0, 2, 1]], ids=str)
-@pytest.mark.parametrize("made", [*MODELS, *POSTERIOR, POSTERIOR_TOPK], ids=named)
+PACKED = [(made, [3, 6, 1, 4]) for made in (*MODELS, *POSTERIOR, POSTERIOR_TOPK)]
+PACKED += [(made, rows) for made in (*MODELS[:8:7], *POSTERIOR[:4:3]) for rows in ([5, 5], [3, 0, 2, 1])]
+
+
+@pytest.mark.parametrize(
+    ("made", "lengths"), PACKED, ids=lambda value: str(value) if isinstance(value, list) else named(value)
+)
 def test_packed_products(made, lengths, tracing):
     assert_same(made(torch.float32), batch(lengths))
 

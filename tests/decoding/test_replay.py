@@ -89,13 +89,16 @@ def compare(replays, models, batches, **options):
 @systems
 def test_every_model(attention, feeding, replays):
     model = sharpened(make(attention, feeding)).eval()
-    batches = [sample(side=side, seed=seed) for side in ("left", "right") for seed in (0, 1)]
+    batches = [sample(side=side, seed=seed) for seed, side in enumerate(("left", "right"))]
     graphs = compare(replays, [model], batches)
     assert len(graphs.steps) == (0 if replay.waits(model.decoder) else 1)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    ("options", "several"),
+    [*((options, False) for options in OPTIONS), ({}, True), ({"temperature": 0.7}, True)],
+    ids=str,
+)
 def test_every_option(options, several, replays):
     models = [sharpened(make("soft")).eval()]
     if several:

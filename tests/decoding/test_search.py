@@ -109,11 +109,10 @@ def test_every_model(fast, attention, feeding):
     models = final(model) if fast else [model]
     assert (generator("plugin", models).steppers[0].weights is not None) == fast
     lengths = set()
-    for side in ("left",) if fast else ("left", "right"):
-        for beam in (1, 3):
-            ours, theirs = both(models, sample(side=side), beam=beam)
-            assert assert_same(ours, theirs) == beam * len(LENGTHS)
-            lengths |= {len(one["tokens"]) for one in sum(ours, [])}
+    for beam in (1, 3) if feeding == "output" else (3,):
+        ours, theirs = both(models, sample(side="left" if fast else "right"), beam=beam)
+        assert assert_same(ours, theirs) == beam * len(LENGTHS)
+        lengths |= {len(one["tokens"]) for one in sum(ours, [])}
     assert len(lengths) > 1
 
 
@@ -402,7 +401,7 @@ def test_the_end_costs_what_the_formula_says(beam, monkeypatch):
     together = hypotheses(eos_norm=gamma, beam=beam)
     lengths = {len(one["tokens"]) for row in hypotheses(beam=beam) for one in row}
     assert {len(one["tokens"]) for row in together for one in row} != lengths, "it changes something"
-    for row, length in enumerate(LENGTHS):
+    for row, length in list(enumerate(LENGTHS))[::3]:
         tokens = sample()["net_input"]["src_tokens"][row : row + 1, -length:]
         alone = {"net_input": {"src_tokens": tokens, "src_lengths": torch.tensor([length])}}
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import CASES, subject_of
+from attention_cases import OWN, subject_of
 from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.decoding import stepper as steppers
@@ -74,7 +74,7 @@ def assert_same(model, net_input, tolerance=1e-5, **options):
 KINDS = ("traced", "untraced")
 EACH = [
     (name, options, kind)
-    for number, (name, options) in enumerate(CASES)
+    for number, (name, options) in enumerate(OWN)
     for kind in ((KINDS[number % 2],) if options else KINDS)
 ]
 

@@ -12,7 +12,6 @@ from fairseq_attn_plugin.patches.wrapping import wrapped_by
 
 from cli import USER_DIR
 
-MODELS = ["lstm_adm", "latent", "agreement"]
 ENGINES = ("plugin", "stock")
 
 
@@ -41,23 +40,16 @@ def calls(monkeypatch):
     return counted
 
 
-@pytest.mark.parametrize("options", [[], ["--print-alignment", "soft"]], ids=["plain", "alignment"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "options"), [("lstm_adm", ["--print-alignment", "soft"]), ("latent", []), ("agreement", [])]
+)
 def test_generate(name, options, zoo, tiny_data, calls):
     command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", zoo(name).last, "--gen-subset", "test"]
     command += ["--nbest", 3, "--beam", 4, "--max-len-b", 12, "--no-progress-bar", *options]
-    assert_same_lines([run_tool(*command, "--decoding-engine", engine).stdout for engine in ENGINES])
-    assert calls
-    del calls[:]
-    run_tool(*command, "--decoding-engine", "stock")
+    stock = run_tool(*command, "--decoding-engine", "stock").stdout
     assert not calls
-
-
-def test_generate_with_a_prefix_and_sampling(zoo, tiny_data):
-    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last]
-    command += ["--gen-subset", "test", "--beam", 3, "--nbest", 3, "--no-progress-bar", "--max-len-b", 12, "--seed", 3]
-    for options in (["--prefix-size", 2], ["--sampling", "--sampling-topk", 5]):
-        assert_same_lines([run_tool(*command, *options, "--decoding-engine", engine).stdout for engine in ENGINES])
+    assert_same_lines([run_tool(*command, "--decoding-engine", "plugin").stdout, stock])
+    assert calls
 
 
 def test_the_loop_prints_what_it_printed(zoo, tiny_data, monkeypatch):

@@ -11,7 +11,6 @@ examples, always the same. With ``FAIRSEQ_ATTN_FUZZ=TIMES`` it tries others, so 
 import contextlib
 import io
 import os
-import pickle
 import resource
 import signal
 import traceback
@@ -60,47 +59,17 @@ def fuzz(*strategies: Any, examples: int = EXAMPLES) -> Callable[[Callable[..., 
     return lambda function: bounds(given(*strategies)(function))
 
 
-def attempt(kind: str, run: Callable[[], Any], check: Callable[[], None] = lambda: None) -> Ended:
+def attempt(kind: str, run: Callable[[], Any], check: Callable[[], None] = lambda: None) -> None:
     """Runs in this process; ``check`` raises AssertionError if the output of a result is not valid.
 
     Raises:
         Fault: it has not ended as it may
     """
-    return _judge(kind, _end_of(run, check))
-
-
-def attempt_in_child(kind: str, run: Callable[[], Any], check: Callable[[], None] = lambda: None) -> Ended:
-    """The same in a fork, for what may crash the process or holds much memory."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        # the alarms end Python; the limit ends what never returns to it
-        resource.setrlimit(resource.RLIMIT_CPU, (3 * int(SECONDS), resource.RLIM_INFINITY))
-        with contextlib.suppress(BaseException):
-            _silence()
-            os.write(writing, pickle.dumps(tuple(_end_of(run, check))))
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        data = pipe.read()
-    _, status = os.waitpid(child, 0)
-    crashed = Ended("fault", f"the process crashed with status {status}")
-    return _judge(kind, Ended(*pickle.loads(data)) if data else crashed)
-
-
-def _silence() -> None:
-    """A crash of the child writes nothing between the lines of the tests."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(null, stream)
-
-
-def _judge(kind: str, ended: Ended) -> Ended:
+    ended = _end_of(run, check)
     if currently_in_test_context():
         event(f"{kind}: {ended.how}")
     if ended.how == "fault":
         raise Fault(f"{kind}: {ended.line}\n{ended.trace}")
-    return ended
 
 
 def _end_of(run: Callable[[], Any], check: Callable[[], None]) -> Ended:

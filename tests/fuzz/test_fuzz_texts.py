@@ -10,7 +10,7 @@ from fairseq.data.data_utils import load_indexed_dataset
 from fuzzing import attempt, fuzz
 from hypothesis import strategies as st
 from mutations import damaged_bytes, damaged_lines, damaged_value
-from test_fuzz_records import check_lexicon, check_page, strict
+from test_fuzz_records import check_links, check_page, strict
 
 from fairseq_attn_plugin.attention.positional.election_files import ELECTION_FORMAT, read_recommendation
 from fairseq_attn_plugin.cli import main
@@ -28,6 +28,7 @@ GENERATED = (
     "S-0\tdas <unk>\nT-0\tthe house\nH-0\t-0.5\tthe <unk>\nD-0\t-0.5\tthe <unk>\nP-0\t-0.1 -0.2 -0.3\nA-0\t0-0 1-1\n"
     "S-1\tguten tag\nT-1\tgood day\nH-1\t-0.5\tgood day\nD-1\t-0.5\tgood day\nP-1\t-0.1 -0.2 -0.3\nA-1\t0-0 1-1\n"
 )
+REFERENCE = "the house\ngood day\n"
 DOCUMENTS = [
     {"label": "pos", "sentences": ["the film is long .", ["i", "liked", "it"]], "id": "a"},
     {"label": "neg", "text": "the film is long . i left"},
@@ -37,7 +38,7 @@ DOCUMENTS = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
-    for name, text in {"source": SOURCE, "target": TARGET, "links": LINKS, "generated": GENERATED}.items():
+    for name, text in {"source": SOURCE, "target": TARGET, "links": LINKS, "reference": REFERENCE}.items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder
 
@@ -54,25 +55,17 @@ def read(folder, kind, data, arguments, check, out="out"):
     attempt(kind, lambda: main(list(map(str, arguments))), lambda: check(folder / out))
 
 
-@fuzz(
-    st.one_of(
-        st.tuples(st.sampled_from(["auto", "pharaoh"]), damaged(LINKS)),
-        st.tuples(st.sampled_from(["auto", "wpt"]), damaged(WPT)),
-    )
-)
-def test_gold(folder, gold):
-    form, data = gold
-    arguments = ["aer", folder / "links", "--gold", folder / "damaged", "--gold-format", form]
-    arguments += ["--source-text", folder / "source", "--target-text", folder / "target", "--json", folder / "out"]
+@fuzz(st.one_of(damaged(LINKS), damaged(WPT)))
+def test_gold(folder, data):
+    arguments = ["aer", folder / "links", "--gold", folder / "damaged", "--json", folder / "out"]
     read(folder, "gold links", data, arguments, lambda out: strict(out.read_text()))
 
 
 @fuzz(damaged(LINKS), st.sampled_from(["links", "source", "target"]))
 def test_links(folder, data, which):
-    arguments = ["lexicon", "--out", folder / "out"]
-    for name in ("links", "source", "target"):
-        arguments += [f"--{name}", folder / ("damaged" if name == which else name)]
-    read(folder, "links and texts", data, arguments, check_lexicon)
+    links, source, target = (folder / ("damaged" if name == which else name) for name in ("links", "source", "target"))
+    arguments = ["align", links, "--convert", "--source", source, "--target", target, "--out", folder / "out"]
+    read(folder, "links and texts", data, arguments, check_links)
 
 
 @fuzz(damaged(LEXICON))
@@ -83,7 +76,7 @@ def test_lexicon(folder, data):
 
 @fuzz(damaged(GENERATED))
 def test_output_of_generate(folder, data):
-    common = [folder / "damaged", "--reference", folder / "generated"]
+    common = [folder / "damaged", "--reference", folder / "reference"]
     given = ["compare", *common, "--out", folder / "out.html"]
     check = lambda out: check_page(out) if '<script id="data"' in out.read_text() else None  # noqa: E731
     read(folder, "outputs of generate", data, given, check, "out.html")

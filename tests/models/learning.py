@@ -3,7 +3,7 @@
 The real commands train every model of the zoo (:mod:`zoo`); here only the mechanism is in question.
 """
 
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Tuple
 
 import quick_hydra  # noqa: F401 (makes hydra quicker)
 import torch
@@ -17,6 +17,7 @@ import fairseq_attn_plugin  # noqa: F401 (registers the models)
 
 # the mean loss of a word in an epoch, in nats, below which a task counts as learnt
 LEARNT = 0.03
+RATE = 0.03
 
 
 class Translations(NamedTuple):
@@ -34,8 +35,8 @@ class Translations(NamedTuple):
 class Learner:
     """A model of the architecture and its task; ``learn`` trains it, ``translate`` searches with beam 5."""
 
-    def __init__(self, data: object, arch: str, *more: object, rate: float = 0.03, sizes: Sequence[str] = SIZES):
-        command = [data, "--arch", arch, *sizes, "--dropout", "0", *more, "--cpu"]
+    def __init__(self, data: object, arch: str, *more: object):
+        command = [data, "--arch", arch, *SIZES, "--dropout", "0", *more, "--cpu"]
         args = options.parse_args_and_arch(options.get_training_parser(), list(map(str, command)))
         config = convert_namespace_to_omegaconf(args)
         torch.manual_seed(1)
@@ -44,7 +45,6 @@ class Learner:
             self.task.load_dataset(split)
         self.model = self.task.build_model(config.model)
         self.criterion = self.task.build_criterion(config.criterion)
-        self.rate = rate
 
     def batches(self, split: str, size: int, epoch: int = 1) -> list:
         iterator = self.task.get_batch_iterator(self.task.dataset(split), max_sentences=size, seed=1)
@@ -52,7 +52,7 @@ class Learner:
 
     def learn(self, updates: int) -> int:
         """At most so many updates of Adam, at a rate that falls to 0; returns how many it took."""
-        optimizer = torch.optim.Adam(self.model.parameters(), lr=self.rate)
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=RATE)
         plan = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda number: 1 - number / updates)
         batches, losses = self.batches("train", 50), []
         self.model.train()

@@ -7,6 +7,7 @@ from latent_models import PAD, alignments, criterion, sample
 from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, fake_task, pad_batch
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.models.dependent_alignments import FirstOrderConfig, FirstOrderModel
 from fairseq_attn_plugin.ops.likelihoods.first_order import forward_algorithm
 
 ARCH = "lstm_latent_first_order_small"
@@ -111,3 +112,6 @@ def test_refused_objectives():
         criterion(objective="marginal")(make(), sample())
     with pytest.raises(OptionError, match="--objective first-order: needs alignments that depend"):
         criterion(objective="first-order")(latent_models.make(), sample())
+    with pytest.raises(OptionError, match="--criterion cross_entropy: .* --objective first-order"):
+        options = {**vars(FirstOrderConfig()), "_name": "lstm_latent_first_order"}
+        FirstOrderModel.check_training({"model": options, "criterion": {"_name": "cross_entropy"}})

@@ -16,7 +16,9 @@ def page(capsys, *words: str) -> str:
     with pytest.raises(SystemExit) as end:
         options.parse_args_and_arch(options.get_training_parser(), [*words, "--help"])
     assert end.value.code == 0
-    return capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "``" not in shown and ":`" not in shown  # marks of reStructuredText
+    return shown
 
 
 def group(text: str, title: str) -> str:

@@ -22,7 +22,7 @@ from cli import TINY, USER_DIR, run_cli
 # ---- the whole
 
 
-@pytest.mark.parametrize("arch", ["transformer", "lstm_soft", "lstm_adm", "lstm_latent", "lstm_agreement"])
+@pytest.mark.parametrize("arch", ["transformer", "lstm_latent"])
 def test_ends_as_an_uninterrupted_training(arch, tiny_data, tmp_path):
     whole, parts = (command(tiny_data, arch, tmp_path / name, "--max-epoch", 2) for name in ("whole", "parts"))
     run_tool(*whole)

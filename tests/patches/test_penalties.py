@@ -32,7 +32,7 @@ def make(name, **options):
 
 @pytest.mark.parametrize("name", ["soft", "sigmoid"])
 def test_fertility_penalty_equals_the_normal_distribution(name):
-    module = make(name, bias="fertility")
+    module = make(name, bias="fertility", fertility_weight=0.3)
     encodings, pad_mask, words = batch_of()
     memory = module.precompute(encodings, pad_mask)
     _, weights = stepwise(module, draw_queries(3), memory)
@@ -42,7 +42,7 @@ def test_fertility_penalty_equals_the_normal_distribution(name):
         for row, sentence in enumerate(words)
     )
     torch.testing.assert_close(penalty.value, expected)
-    assert penalty.weight == 0.1
+    assert penalty.weight == 0.3
 
 
 def test_no_penalty_if_its_weight_is_zero():

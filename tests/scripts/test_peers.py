@@ -17,6 +17,7 @@ sys.path.insert(0, str(REPO / "benchmarks"))
 from peers import run
 from peers.report import markdown, ratio, speed
 from peers.systems import SYSTEMS, settings
+from peers.workers.fairseq_worker import System
 
 PEERS = REPO / "benchmarks" / "peers"
 FAKE = """
@@ -127,16 +128,24 @@ def test_what_is_missing_is_one_line(unset, recipe_data, tmp_path):
     assert done.returncode == 1 and wanted in done.stderr and done.stderr.count("\n") == 1
 
 
+def test_the_worker_of_fairseq_trains_and_translates(recipe_data, tmp_path):
+    def system(checkpoint=""):
+        return System(settings("lstm_soft", recipe_data, tmp_path, 3, checkpoint, ""))
+
+    trained, checkpoint = system(), str(tmp_path / "checkpoint.pt")
+    assert trained.train([0, 1, 2]) > 0 and trained.parameters() > 1000
+    trained.save(checkpoint)
+    assert len(system(checkpoint).translate([1, 0])) == 2
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", [None, "joeynmt", "OpenNMT-py"])
+@pytest.mark.parametrize("peer", ["joeynmt", "OpenNMT-py"])
 def test_systems_train_and_translate_in_turns(peer, recipe_data, tmp_path):
-    names = ["lstm_soft"]
-    if peer:
-        names.insert(0, peer)
-        try:
-            run.python_of(SYSTEMS[peer].tool)
-        except run.PeerError as error:
-            pytest.skip(str(error))
+    names = [peer, "lstm_soft"]
+    try:
+        run.python_of(SYSTEMS[peer].tool)
+    except run.PeerError as error:
+        pytest.skip(str(error))
     out = tmp_path / "result"
     command = [sys.executable, PEERS / "run.py", "--data", recipe_data, "--work", tmp_path, "--out", out]
     command += "--updates 3 --per-round 1 --translations 1 --sentences 5 --tokens 200 --systems".split()

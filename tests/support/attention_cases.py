@@ -108,7 +108,11 @@ def described(name, options):
 
 
 CASES = list(cases())
-mechanisms = pytest.mark.parametrize(("name", "options"), CASES, ids=[described(*case) for case in CASES])
+OWN = [case for case in CASES if set(case[1]) != set(SHARED) - {"mechanism"}]  # without the pairs of shared options
+mechanisms, own_mechanisms = (
+    pytest.mark.parametrize(("name", "options"), chosen, ids=[described(*case) for case in chosen])
+    for chosen in (CASES, OWN)
+)
 
 
 def subject_of(name, options):

@@ -15,14 +15,6 @@ from fairseq_attn_plugin import toy_corpus
 NOUNS = ["house", "river", "garden", "window", "teacher", "bicycle", "mountain", "letter", "kitchen", "bridge"]
 VERBS = ["sees", "finds", "paints", "opens", "follows", "carries", "likes", "forgets"]
 
-# languages of the recipes of translation, in the order of their defaults
-PAIRS = {
-    "multi30k": ("de", "en"),
-    "iwslt15_en_vi": ("en", "vi"),
-    "wmt16_en_ro": ("en", "ro"),
-    "tatoeba": ("en", "es"),
-    "iwslt14_de_en": ("de", "en"),
-}
 # options that make the models of translation tiny
 TINY = ["--encoder-embed-dim", "8", "--encoder-hidden-size", "8", "--decoder-embed-dim", "8",
         "--decoder-hidden-size", "8", "--decoder-out-embed-dim", "8", "--num-workers", "0"]  # fmt: skip
@@ -106,9 +98,6 @@ TOY = {"train": 60, "valid": 8, "test": 8}
 
 def toy(folder: Path) -> None:
     toy_corpus.write(toy_corpus.generate(1, TOY), folder)
-
-
-MINIATURES = {name: globals()[name] for name in PAIRS}
 
 
 def reviews(per_fold: int = 4) -> Iterator[Tuple[str, str, List[str]]]:

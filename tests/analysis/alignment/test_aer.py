@@ -110,21 +110,3 @@ def test_mistakes(tmp_path, options, message):
         options = [option.replace(name, path) if option.isupper() or "=" in option else option for option in options]
     with pytest.raises(OptionError, match=message):
         main(["aer", files["SOFT"], *options, "--gold", write(tmp_path / "gold", "0-0", "")])
-
-
-def test_hansards(real_data, tmp_path):
-    """447 sentences with 4,038 sure and 13,400 only possible links (Mihalcea and Pedersen 2003), counted from 1."""
-    folder = real_data / "alignments"
-    if not (folder / "enfr.gold").exists():
-        pytest.skip(f"NO REAL DATA: {folder} has no Hansards")
-    lines = (folder / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()
-    pairs = [tuple(line.split(" ||| ")) for line in lines]
-    options = ["--gold", folder / "enfr.gold", write_records(tmp_path / "soft.jsonl", pairs=pairs)]
-    diagonal = []
-    for line in lines:
-        source, target = (len(side.split()) for side in line.split(" ||| "))
-        diagonal.append(" ".join(f"{j * source // target}-{j}" for j in range(target)))
-    content = figures(tmp_path, write(tmp_path / "diagonal", *diagonal), *options, "--one-based")
-    assert content["sentences"] == 447 and 0.5 < content["systems"]["diagonal"]["aer"] < 0.65
-    with pytest.raises(OptionError, match=r"enfr.gold, line 1: link 2-2: the source has 2 words, counted from 0; if"):
-        figures(tmp_path, tmp_path / "diagonal", *options)

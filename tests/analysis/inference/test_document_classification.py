@@ -14,7 +14,6 @@ import pytest
 import torch
 from fairseq.logging import metrics
 from in_process import run_tool
-from resuming import differences, train_and_die
 from scipy.stats import kendalltau
 from sklearn.metrics import accuracy_score, f1_score
 
@@ -83,17 +82,6 @@ def trained(data, once):
 
     folder = once("trained-on-documents", make)
     return SimpleNamespace(path=str(folder / "checkpoint_best.pt"), log=(folder / "log").read_text())
-
-
-def test_a_training_that_is_interrupted_ends_as_a_whole_one(data, tmp_path):
-    words = ["fairseq-train", data, "--user-dir", USER_DIR, *TASK, "--arch", "han", *TINY.split(), *TRAIN.split()]
-    words += ["--batch-size", 40, "--max-epoch", 3, "--word-dropout", 0.2, "--save-interval-updates", 4, "--save-dir"]
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    run_tool(*words, whole)
-    for update in (6, 9):
-        train_and_die([*words, parts], update)
-    run_tool(*words, parts)
-    assert differences(whole / "checkpoint_last.pt", parts / "checkpoint_last.pt") == []
 
 
 def test_training_learns_which_word_decides_and_logs_accuracy_and_macro_f1(trained, classifier):

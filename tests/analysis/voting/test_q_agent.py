@@ -216,7 +216,6 @@ def test_given_embeddings(tiny_data, tmp_path, capsys):
     for options, expected in (
         ([], ["ama", "bel", "cor"]),
         (["--horizon", "2"], ["ama", "bel"]),
-        (["--threshold", "0.9"], ["ama"]),
         (["--hop-cost", "0.92"], ["ama"]),  # cosines 0.985, 0.866, 0.866
     ):
         cli.main(["election", *command, *both, *options])

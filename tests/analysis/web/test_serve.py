@@ -1,20 +1,14 @@
 """fairseq-attn serve: a sentence goes in, translations and attention come out; nobody from elsewhere is answered."""
 
-import contextlib
 import json
 import re
-import signal
 
-import browser
 import numpy as np
 import pytest
-from in_process import run_tool
 
 from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
-
-from cli import USER_DIR, start_cli
 
 testclient = pytest.importorskip("starlette.testclient", reason="NO TEST OF THE SERVER: starlette or httpx is missing")
 server = pytest.importorskip(
@@ -36,24 +30,6 @@ def translator(tiny_data, checkpoint):
 def client(translator):
     app = server.application(translator, nbest=2, notes=["a <note>"])
     return testclient.TestClient(app, base_url="http://127.0.0.1:8000")
-
-
-def test_translations_are_those_of_fairseq_interactive(tiny_data, checkpoint, translator):
-    text = "ama bel zzz cor"
-    options = ["--user-dir", USER_DIR, "--path", checkpoint, "--beam", "3", "--nbest", "2"]
-    done = run_tool("fairseq-interactive", tiny_data, *options, stdin=text + "\n")
-    # scores are of base 2 there
-    hypotheses = re.findall(r"^H-0\t(\S+)\t(.*)$", done.stdout, re.M)
-    positional = re.findall(r"^P-0\t(.*)$", done.stdout, re.M)
-    found = translator(text, nbest=2)
-    assert [one.text for one in found] == [words for _, words in hypotheses]
-    expected = [float(score) * np.log(2) for score, _ in hypotheses]
-    assert [one.score for one in found] == pytest.approx(expected, abs=1e-4)
-    for one, scores in zip(found, positional):
-        assert one.record.scores == pytest.approx([float(score) * np.log(2) for score in scores.split()], abs=1e-3)
-        assert one.record.attention.shape == (len(one.record.target) + 1, 5)
-        np.testing.assert_allclose(one.record.attention.sum(1), 1, atol=1e-5)
-    assert found[0].record.source == ["ama", "bel", "zzz", "cor"] and found[0].unknown == [2]
 
 
 def test_text_is_made_into_words(translator):
@@ -235,32 +211,6 @@ def test_mistakes_are_named(tiny_data, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "starlette", None)
     with pytest.raises(OptionError, match=r"pip install 'fairseq_attn_plugin\[serve\]'"):
         main(given)
-
-
-def test_the_command_in_a_browser(tiny_data, checkpoint, tmp_path_factory):
-    process = start_cli("fairseq-attn", "serve", tiny_data, "--path", checkpoint, "--port", "0", "--cpu")
-    try:
-        address = process.stdout.readline().split()[0]
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address)
-        with contextlib.closing(browser.pages(tmp_path_factory)) as opened:
-            page = next(opened)
-            page.open(address)
-            page.one("#text").send_keys("ama <b>bel</b>\n")
-            page.wait("return document.querySelectorAll('.word').length > 0")
-            assert page.texts(".row.source .word bdi") == ["ama", "<b>bel</b>", "end"]
-            assert page.texts(".word.unknown bdi") == ["<b>bel</b>"]
-            assert len(page.all("#hypotheses label")) == 3
-            page.all("#hypotheses input")[1].click()
-            words = page.texts(".row.target .word bdi")[:-1]
-            assert words == page.texts("#hypotheses label:nth-child(2) > span:first-child")[0].split()
-            assert not page.problems()
-            assert set(page.requests()) == {address + "/", address + "/translate"}
-        process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=60)
-        assert process.returncode == 0 and "Traceback" not in rest
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_addresses(tiny_data):

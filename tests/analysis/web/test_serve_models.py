@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import signal
 import threading
 from types import SimpleNamespace
 
@@ -27,10 +28,13 @@ def paths(zoo):
 @pytest.fixture(scope="module")
 def served(paths):
     """The address of a server with two models."""
-    examples = [f"--example={text}" for text in ("ama bel cor dun", "bel cor ama", "dun ama bel cor ama")]
+    examples = [f"--example={text}" for text in ("ama bel cor dun", "bel <b>cor</b> ama", "dun ama bel cor ama")]
     server = start_cli("fairseq-attn", "serve", *paths, *examples, "--port", "0", "--cpu")
     try:
         yield server.stdout.readline().split()[0]
+        server.send_signal(signal.SIGINT)
+        rest = server.communicate(timeout=60)[0]
+        assert server.returncode == 0 and "Traceback" not in rest
     finally:
         server.kill()
         server.wait()
@@ -94,6 +98,7 @@ def test_two_models_side_by_side(page, served):
     done(page)
     assert page.one("#text").get_attribute("value") == examples[1]
     assert len(page.texts(".card h2")) == 2 and page.texts(".card h2")[1] == "density <i>"
+    assert page.texts(".word.unknown bdi") == ["<b>cor</b>"] * 2
     assert page.texts("#hypotheses legend") == page.texts(".card h2")
     first, second = page.all(".card")
     assert first.location["y"] == second.location["y"] and first.location["x"] < second.location["x"]
