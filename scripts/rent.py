@@ -34,7 +34,7 @@ from fairseq_attn_plugin.ops.pairs import pair_pooling
 
 CPU = torch.device("cpu")
 TRAINED = ("lstm_soft", "lstm_adm", "lstm_adm_aqt")
-SEARCHES = {"batch": (5, 300), "sentence": (5, 1)}  # beam, sentences
+SEARCHES = {"batch": (5, 50), "sentence": (5, 1)}  # beam, sentences
 
 
 class Change(NamedTuple):
