@@ -75,8 +75,8 @@ def read_runs(path: Path) -> Dict[str, List[Run]]:
             ) from None
     sizes = {len(run["counts"]) for runs in systems.values() for run in runs}
     if len(sizes) != 1:
-        what = f"are of {' and '.join(map(str, sorted(sizes)))} sentences" if sizes else "have no statistics"
-        raise OptionError(f"{path}: the runs {what}; all must be of the same")
+        different = f"are of {' and '.join(map(str, sorted(sizes)))} sentences; all must be of the same"
+        raise OptionError(f"{path}: the runs {different if sizes else 'have no statistics of sentences'}")
     return {system: sorted(runs, key=lambda run: run["seed"]) for system, runs in systems.items()}
 
 

@@ -11,6 +11,7 @@
 
 import gc
 import os
+import platform
 import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List
@@ -139,6 +140,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
     if not config.getoption("fast"):
         return
+    platform.processor()  # what it asks of another process stays known
     sys.addaudithook(_start_nothing)
     first: Dict[str, pytest.Item] = {}
     for item in items:

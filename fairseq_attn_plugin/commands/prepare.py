@@ -43,7 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("corpus", choices=sorted(CORPORA), metavar="NAME", help=", ".join(CORPORA))
     add("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
     add("--data", type=Path, metavar="FOLDER", help="read the corpus from this folder instead of downloading it")
-    add("--downloads", type=Path, metavar="FOLDER", help="has one for each corpus (default: downloads, beside --out)")
+    where = "folder of downloads, with a folder for each corpus (default: downloads, beside --out)"
+    add("--downloads", type=Path, metavar="FOLDER", help=where)
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="number of processes (default: all cores)")
     add = parser.add_argument_group("sentence pairs").add_argument
     add("--subwords", choices=KINDS, help="joint over both languages (default: subword-nmt)")

@@ -4,7 +4,7 @@
     fairseq-attn train text.de text.en --from de --to en --arch lstm_soft --out model -- --dropout 0.4
 
 PAIRS is a table with a sentence, a tab and its translation in each line, or two files, of which line n of one is the
-translation of line n of the other; plain UTF-8 text or .gz. What follows ``--`` goes to fairseq-train. Every
+translation of line n of the other; plain UTF-8 text, .gz or .xz. What follows ``--`` goes to fairseq-train. Every
 command that runs is printed. The same call continues after an interruption.
 """
 

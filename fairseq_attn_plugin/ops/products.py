@@ -44,7 +44,7 @@ def _has_onednn() -> bool:
 def by_intel() -> bool:
     """Whether the processor is one of those that MKL was written for."""
     listed = Path("/proc/cpuinfo")  # of Linux; other systems name the maker in platform.processor()
-    return "GenuineIntel" in platform.processor() + (listed.read_text() if listed.is_file() else "")
+    return "GenuineIntel" in (listed.read_text() if listed.is_file() else platform.processor())
 
 
 def _by_onednn(matrix: Tensor, dtype: torch.dtype = torch.float32) -> bool:

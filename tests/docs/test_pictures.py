@@ -22,8 +22,9 @@ def test_script_draws_a_picture_and_names_the_committed_ones(tmp_path: Path) -> 
     names = re.search("no picture start.png: expected any of (.*)", done.stderr)
     assert done.returncode == 2 and names is not None and not out.exists()
     assert sorted(names[1].split(", ")) == sorted(path.name for path in IMAGES.iterdir())
-    run_cli(*command, "structured.png", env=variables, cwd=tmp_path)
-    assert [path.name for path in out.iterdir()] == ["structured.png"]
+    drawn = ["density-matrix.png", "multi30k.png", "structured.png"]
+    run_cli(*command, *drawn, env=variables, cwd=tmp_path)
+    assert sorted(path.name for path in out.iterdir()) == drawn
     for path in [*out.iterdir(), *IMAGES.iterdir()]:
         with image.open(path) as picture:
             colours = picture.convert("RGBA").getcolors(1 << 24)

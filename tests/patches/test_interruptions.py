@@ -22,9 +22,13 @@ from cli import TINY, USER_DIR, run_cli
 # ---- the whole
 
 
-@pytest.mark.parametrize("arch", ["transformer", "lstm_latent"])
-def test_ends_as_an_uninterrupted_training(arch, tiny_data, tmp_path):
-    whole, parts = (command(tiny_data, arch, tmp_path / name, "--max-epoch", 2) for name in ("whole", "parts"))
+SCHEDULES = ["--objective", "elbo-enum", "--soft-updates", 4, "--kl-warmup-updates", 4]
+
+
+@pytest.mark.parametrize(("arch", "options"), [("transformer", []), ("lstm_latent", SCHEDULES), ("lstm_agreement", [])])
+def test_ends_as_an_uninterrupted_training(arch, options, tiny_data, tmp_path):
+    options = ["--max-epoch", 2, *options]
+    whole, parts = (command(tiny_data, arch, tmp_path / name, *options) for name in ("whole", "parts"))
     run_tool(*whole)
     # before the first checkpoint; after one within an epoch, and after one at its end
     for update in (2, 5, 6):

@@ -7,12 +7,32 @@ from typing import Optional
 import pytest
 from fairseq import models, options
 from fairseq.dataclass import FairseqDataclass
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from models_for_tests import SIZES, build, fake_task
 from omegaconf import OmegaConf
 
 import fairseq_attn_plugin  # noqa: F401
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import file_options, flag, option, parse_overrides
 from fairseq_attn_plugin.patches.trained_models import OPTIONS, as_written, check
+
+# ---- options that have gone
+
+
+@pytest.mark.parametrize(
+    ("arch", "options", "gone"),
+    [
+        ("lstm_latent_small", {"input_feeding": "context"}, {"latent_alignment": "bayes"}),
+        ("lstm_adm", {}, {"adm_pairing": "direct", "adm_chunk_size": 4}),
+    ],
+)
+def test_a_checkpoint_with_options_that_have_gone(arch, options, gone):
+    config = OmegaConf.merge(OmegaConf.structured(MODEL_DATACLASS_REGISTRY[arch]), SIZES, options, {"_name": arch})
+    saved = OmegaConf.create({"model": {**OmegaConf.to_container(config), **gone}})
+    OmegaConf.set_struct(saved, True)
+    model = models.build_model(saved.model, fake_task(), from_checkpoint=True)
+    model.load_state_dict(build(arch, **options).state_dict(), strict=True, model_cfg=saved.model)
+
 
 # ---- overrides
 

@@ -1,5 +1,7 @@
 """Links: Pharaoh files, gold alignments, error rates, links of words in subwords, against cases worked out by hand."""
 
+import gzip
+
 import pytest
 from fairseq.utils import parse_alignment as fairseq_links
 
@@ -79,6 +81,8 @@ def test_gold_in_either_format(tmp_path, content, options):
     path.write_bytes(content.encode())
     expected = [gold([(0, 0)], [(1, 2)]), gold([]), gold([(0, 1), (1, 1)], [(1, 0)])]
     assert read_gold(path, **options) == expected
+    (tmp_path / "gold.gz").write_bytes(gzip.compress(content.encode()))
+    assert read_gold(tmp_path / "gold.gz", **options) == expected
     assert read_gold(path, **options, lengths=[(2, 3), None, (2, 2)]) == expected
     if content.endswith(WPT):  # a last sentence without a link is not in the file
         assert read_gold(path, **options, lengths=[None] * 4) == [*expected, gold([])]
