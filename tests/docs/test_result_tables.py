@@ -262,3 +262,7 @@ def test_what_does_not_begin_to_align_and_what_a_training_takes():
             run = runs("tatoeba-de-en-epoch4")[f"{corpus}.{arch}"]
             assert row[f"`{arch}`, words/s"] == f"{run['words_per_second']:,}"
             assert row[f"`{arch}`, MiB"] == f"{run['peak_mib']:,}"
+    sizes = [runs("imdb-han")[f"size.{name}"] for name in ("han", "han_mean", "han_flat")]
+    text = " ".join((REPO / DOCUMENTS).read_text(encoding="utf-8").split())
+    assert "takes {}, {} and {} seconds".format(*(one["seconds_per_epoch"] for one in sizes)) in text
+    assert "up to {:,}, {:,} and {:,} MiB".format(*(one["peak_mib"] for one in sizes)) in text
