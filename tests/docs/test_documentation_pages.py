@@ -38,6 +38,13 @@ def test_links_lead_somewhere() -> None:
             assert anchor in anchors(file), f"{name_of(page)}: {target}: there is no such heading"
 
 
+def test_lines_are_short() -> None:
+    """Outside of tables, and of lines whose length is that of a link."""
+    for page in PAGES:
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            assert len(LINK.sub("", line)) <= 120 or line.startswith("|"), f"{name_of(page)}, line {number}"
+
+
 def test_citation_has_the_package_version() -> None:
     init = (REPO / "fairseq_attn_plugin" / "__init__.py").read_text(encoding="utf-8")
     found = re.search(r'__version__ = "([^"]+)"', init)
