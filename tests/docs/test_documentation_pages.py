@@ -1,4 +1,4 @@
-"""Links of the documentation, and the version of the citation."""
+"""Links and lines of the documentation, and the version of the citation."""
 
 import re
 from pathlib import Path

@@ -166,8 +166,9 @@ def flaw_of(model):
 
     A loop has at most ``MOST_ROUNDS`` rounds, and no other loop within: :func:`.onnx_files.write_graphs` sees to it.
     """
-    if any(True for path in ((25,), (7, 5, 13), (7, 1, 5, 5, 13)) for _ in fields(model, *path)):
-        return "has functions or data in other files, which no exported graph has"
+    far = "has functions or data in other files, which no exported graph has"
+    if any(True for _ in fields(model, 25)) or any(map(_reads_elsewhere, fields(model, 7))):
+        return far
     rounds = [raw for tensor in fields(model, 7, 5) if ROUNDS in fields(tensor, 8) for raw in fields(tensor, 9)]
     few = bool(rounds) and all(int.from_bytes(raw, "little") <= MOST_ROUNDS for raw in rounds)
     bounds: set = set()  # names of the least of ROUNDS and another number
@@ -178,8 +179,8 @@ def flaw_of(model):
         bounded = few and kinds == [b"Loop"] and bytes(next(fields(node, 1))) in bounds
         right = bounded or kinds == [b"If"] or not bodies
         for body in bodies:  # which grows
-            if any(True for path in ((5, 13), (1, 5, 5, 13)) for _ in fields(body, *path)):
-                return "has data in other files, which no exported graph has"
+            if _reads_elsewhere(body):
+                return far
             for inner in fields(body, 1):
                 below = _bodies(inner)
                 right &= not below or [*fields(inner, 4)] == [b"If"]
@@ -187,6 +188,11 @@ def flaw_of(model):
         if not right:
             return f"has control flow ({bytes(kinds[-1]).decode()}) that may never end"
     return ""
+
+
+def _reads_elsewhere(graph):
+    """Whether the data of an initializer or of an attribute are in another file."""
+    return any(True for path in ((5, 13), (1, 5, 5, 13)) for _ in fields(graph, *path))
 
 
 def _bodies(node):
