@@ -51,7 +51,7 @@ class AttentionOutput(NamedTuple):
     """What :meth:`Attention.step` returns."""
 
     context: Tensor  # [B, T, Dh], sum_j weights_tj h_j
-    weights: Tensor  # [B, T, N], zero on padding
+    weights: Tensor  # [B, T, N], zero on padding; finite for a sentence without words
     scores: Tensor  # [B, T, N], before the normaliser; meaningless on padding
     state: Any  # for the next step
 

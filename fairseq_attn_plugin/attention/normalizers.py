@@ -42,6 +42,7 @@ __all__ = [
 
 # Weights below this count as this in logarithms: the gradient of log p at an underflowed p would not be finite.
 _SMALLEST = 1e-30
+_LOWEST = torch.finfo(torch.float32).min  # a score on padding
 
 
 class Normalizer(Part):
@@ -96,7 +97,7 @@ def over_words(
     scores: Tensor,
     pad_mask: Optional[Tensor],
     activation: Callable[..., Tensor],
-    fill: float = torch.finfo(torch.float32).min,
+    fill: float = _LOWEST,
 ) -> Tensor:
     """``activation(scores, dim=-1)`` in float32 or better, without padding.
 
@@ -117,7 +118,7 @@ def log_softmax(scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
     x = in_full(scores)
     if pad_mask is None:
         return x.log_softmax(-1)
-    return x.masked_fill(pad_mask, torch.finfo(torch.float32).min).log_softmax(-1).masked_fill(pad_mask, LOG_ZERO)
+    return x.masked_fill(pad_mask, _LOWEST).log_softmax(-1).masked_fill(pad_mask, LOG_ZERO)
 
 
 def log_of_weights(weights: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
@@ -142,7 +143,7 @@ def divide_by_maximum(weights: Tensor) -> Tensor:
 class Softmax(Normalizer):
     def forward(self, scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
         if pad_mask is None or exporting():
-            return over_words(scores, pad_mask, torch.softmax)
+            return _masked_softmax(scores, pad_mask).type_as(scores)
         return _MaskedSoftmax.apply(scores, pad_mask)
 
     def log_weights(self, weights: Tensor, scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
@@ -150,13 +151,20 @@ class Softmax(Normalizer):
         return log_softmax(scores, pad_mask)
 
 
+def _masked_softmax(scores: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
+    """In float32 or better. Padding beside words gets exactly zero; a row of padding only gets equal weights, which
+    costs no second mask in every step of a decoder."""
+    x = in_full(scores)
+    return torch.softmax(x if pad_mask is None else x.masked_fill(pad_mask, _LOWEST), dim=-1)
+
+
 class _MaskedSoftmax(Function):
-    """:func:`over_words` of softmax in one autograd node. The gradient a_j (g_j - sum_k a_k g_k) is zero on padding,
-    where a is, so that the backward pass does not mask anything."""
+    """:func:`_masked_softmax` in one autograd node. The gradient a_j (g_j - sum_k a_k g_k) is zero on padding, where a
+    is, so that the backward pass does not mask anything."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, pad_mask: Tensor) -> Tensor:
-        weights = over_words(in_full(scores), pad_mask, torch.softmax)
+        weights = _masked_softmax(scores, pad_mask)
         ctx.save_for_backward(weights)
         ctx.dtype = scores.dtype
         return weights.to(scores.dtype)

@@ -44,15 +44,16 @@ def forget_bias_(lstm: nn.Module, value: float) -> None:
 @constant
 def _closed(rows: int, kind: str, dtype: torch.dtype, device: torch.device) -> Tensor:
     """The last column of :func:`with_padding_input`."""
-    gates = (CLOSED, -CLOSED, 0.0, 0.0) if kind == "lstm" else (0.0, -CLOSED, 0.0)
+    gates = (CLOSED, -CLOSED, 0.0, CLOSED) if kind == "lstm" else (0.0, -CLOSED, 0.0)
     return torch.tensor(gates, dtype=dtype).repeat_interleave(rows // len(gates)).unsqueeze(1).to(device)
 
 
 def with_padding_input(weight: Tensor, kind: str = "lstm") -> Tensor:
     """The input weight of a layer, ``[gates H, I]``, with one more input, ``[gates H, I + 1]``.
 
-    The input is 1 on padding and 0 on words. On padding an LSTM's input gate is closed and its forget gate open, and a
-    GRU's update gate is open: c_t = c_{t-1}, exactly; h_t = h_{t-1}, up to rounding, and exactly where that is zero.
+    The input is 1 on padding and 0 on words. On padding an LSTM's input and output gates are closed and its forget gate
+    is open: c_t = c_{t-1} and h_t = 0, exactly. A GRU's update gate is open: h_t = h_{t-1}, up to rounding, and exactly
+    where that is zero.
     """
     return torch.cat([weight, _closed(len(weight), kind, weight.dtype, weight.device)], dim=1)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from typing import Any, Callable, TypeVar
 
 import torch
 from torch import Tensor
 
-__all__ = ["constant", "exporting", "on_gpu", "scripted"]
+__all__ = ["constant", "exporting", "on_gpu", "scripted", "zeros_of"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -28,6 +29,19 @@ def constant(function: F) -> F:
     could not save them otherwise, and stay, because a CUDA graph may read them.
     """
     return functools.lru_cache(maxsize=None)(torch.inference_mode(False)(function))  # type: ignore[return-value]
+
+
+def zeros_of(like: Tensor, *shape: int) -> Tensor:
+    """Zeros of the type and device of ``like`` that nobody writes to; on a GPU without a launch."""
+    if not on_gpu(like):
+        return like.new_zeros(shape)
+    size = math.prod(shape)
+    return _zeros(1 << max(size - 1, 0).bit_length(), like.dtype, like.device)[:size].view(shape)  # few sizes are kept
+
+
+@constant
+def _zeros(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.zeros(size, dtype=dtype, device=device)
 
 
 @functools.lru_cache(maxsize=None)

@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Tuple
 import torch
 from torch import Tensor, nn
 
-from ...ops.devices import on_gpu
+from ...ops.devices import constant, on_gpu, zeros_of
 from ...ops.dropout import dropout
 from ...ops.lstm import computed_by_layers
 from ...ops.packed import PackedLSTM
@@ -57,7 +57,7 @@ class LSTMEncoder(SourceEncoder):
         super().__init__(dictionary)
         self.embed_tokens = embed_tokens
         self.padding_idx = dictionary.pad()
-        self.num_layers, self.bidirectional = num_layers, bidirectional
+        self.num_layers, self._names = num_layers, ("", "_reverse")[: 1 + bidirectional]
         self.max_source_positions = max_source_positions
         self.output_units = hidden_size * (2 if bidirectional else 1)
         self.dropout_in_module = Dropout(dropout_in, module_name=type(self).__name__)
@@ -101,52 +101,54 @@ class LSTMEncoder(SourceEncoder):
             encodings, states = self._encode_by_layers(embeddings, padding)
         elif padding is None and (fixed_weights() is None or self.kind != "lstm"):
             encodings, last = self.rnn(embeddings)
-            states = last if isinstance(last, tuple) else (last,)
+            parts = last if isinstance(last, tuple) else (last,)  # [layers * directions, B, H]
+            states = [part.transpose(0, 1).flatten(1).unflatten(1, (self.num_layers, -1)) for part in parts]
         else:
             encodings, states = self._encode_frozen(embeddings, padding)
-        joined = dict(zip(self.states, map(self._join_directions, states)))
         return {
             "encodings": self.dropout_out_module(encodings),
-            "hidden": joined["hidden"],
-            "cell": joined.get("cell"),
+            "hidden": states[0],
+            "cell": states[1] if len(states) > 1 else None,
             "tokens": src_tokens,
             "pad_mask": padding,
             "rows": self.rows_of(src_tokens),
         }
 
-    def _encode_frozen(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Tuple[Tensor, ...]]:
-        """Encodes a batch by layers whose state does not change on padding.
+    def _encode_frozen(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, List[Tensor]]:
+        """Encodes a batch by layers whose state does not change on padding: encodings ``[B, N, directions * H]`` and
+        last states ``[B, layers, directions * H]``.
 
         One more input (:func:`~fairseq_attn_plugin.modules.rnn.with_padding_input`) keeps the state there. From zeros,
         padding before the first word leaves it at zero, and padding after the last word keeps a cell state; the last
-        hidden state is read at the last word. For packed sequences torch has no fused LSTM on processors, and needs the
-        lengths on the host, for which a GPU has to be waited for.
+        hidden state is read at the last word that a direction reads. For packed sequences torch has no fused LSTM on
+        processors, and needs the lengths on the host, for which a GPU has to be waited for.
         """
-        batch, size, names = embeddings.size(0), self.rnn.hidden_size, ("", "_reverse")[: 1 + self.bidirectional]
+        directions = len(self._names)
         if pad_mask is None:
-            pad_mask = torch.zeros(embeddings.shape[:2], dtype=torch.bool, device=embeddings.device)
+            pad_mask = _nothing(embeddings)
         mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
-        zeros = embeddings.new_zeros(len(names), batch, size)
+        zeros = zeros_of(embeddings, directions, embeddings.size(0), self.rnn.hidden_size)
         run, start = (torch.lstm, (zeros, zeros)) if self.kind == "lstm" else (torch.gru, zeros)
-        rows, ends = torch.arange(batch, device=pad_mask.device), ends_of_words(pad_mask)
+        ends = ends_of_words(pad_mask)
         outputs = embeddings
         hidden: List[Tensor] = []
         cells: List[Tensor] = []
         for layer in range(self.num_layers):
             if layer:
                 outputs = dropout(outputs, self.rnn.dropout, self.training)
-            inputs, packed = torch.cat([outputs, mark], dim=-1), self._packed(layer, names)
+            inputs, packed = torch.cat([outputs, mark], dim=-1), self._packed(layer)
             if packed is None:
-                weights = [weight for name in names for weight in self._frozen(layer, name)]
-                flags = (self.training, len(names) == 2, True)
+                weights = [weight for name in self._names for weight in self._frozen(layer, name)]
+                flags = (self.training, directions == 2, True)
                 outputs, _, *last_cell = run(inputs, start, weights, True, 1, 0.0, *flags)  # type: ignore[operator]
             else:
                 parts, last_cell = zip(*(one(inputs.transpose(0, 1).contiguous()) for one in packed))
                 outputs = torch.cat(parts, dim=-1).transpose(0, 1)
-            hidden += [h[rows, end] for h, end in zip(outputs.split(size, dim=-1), ends)]
-            cells += last_cell
-        encodings = outputs.masked_fill(pad_mask.unsqueeze(-1), 0.0)
-        return encodings, (torch.stack(hidden), *([torch.cat(cells)] if cells else []))
+            hidden.append(self._at_ends(outputs, ends))
+            cells += [cell for both in last_cell for cell in both]
+        if self.kind != "lstm":  # an LSTM has zeros there
+            outputs = outputs.masked_fill(pad_mask.unsqueeze(-1), 0.0)
+        return outputs, self._stacked(hidden, cells)
 
     def _frozen(self, layer: int, name: str) -> Tuple[Tensor, ...]:
         """The parameters of a layer and direction, with the input that marks padding."""
@@ -154,14 +156,14 @@ class LSTMEncoder(SourceEncoder):
         w_input, *others = (getattr(self.rnn, f"{part}_l{layer}{name}") for part in parts)
         return (with_padding_input(w_input, self.kind), *others)
 
-    def _packed(self, layer: int, names: Tuple[str, ...]) -> Optional[List[Any]]:
+    def _packed(self, layer: int) -> Optional[List[Any]]:
         """The directions of a layer in a search, where torch has them packed."""
         fixed = fixed_weights()
         if fixed is None or self.kind != "lstm" or self.rnn.weight_ih_l0.dtype != torch.float32:
             return None
 
         def pack() -> Optional[List[Any]]:
-            given: Any = [(*self._frozen(layer, name), name == "_reverse") for name in names]
+            given: Any = [(*self._frozen(layer, name), name == "_reverse") for name in self._names]
             try:
                 return [PackedLSTM(*one) for one in given]
             except (AttributeError, RuntimeError):
@@ -170,38 +172,50 @@ class LSTMEncoder(SourceEncoder):
         found: Optional[List[Any]] = fixed.kept((id(self), layer), pack)
         return found
 
-    def _encode_by_layers(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Tuple[Tensor, ...]]:
+    def _encode_by_layers(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, List[Tensor]]:
         """As :meth:`_encode_frozen`, by layers of our own, whose products are in half precision."""
         outputs = embeddings.transpose(0, 1)
         hidden: List[Tensor] = []
         cells: List[Tensor] = []
         padding = None if pad_mask is None else pad_mask.t().reshape(-1).nonzero().squeeze(1)
-        rows = torch.arange(len(embeddings), device=embeddings.device)
-        last = rows.new_tensor(embeddings.size(1) - 1)
-        ends = (last, torch.zeros_like(last)) if pad_mask is None else ends_of_words(pad_mask)
+        ends = ends_of_words(_nothing(embeddings) if pad_mask is None else pad_mask)
         for layer in range(self.num_layers):
             if layer:
                 outputs = dropout(outputs, self.rnn.dropout, self.training)
             outputs, last_cell = rnn_layer(outputs, self.rnn, layer, padding=padding)
-            hidden += [h[end, rows] for h, end in zip(outputs.split(self.rnn.hidden_size, dim=-1), ends)]
-            cells += [] if last_cell is None else [last_cell]
+            hidden.append(self._at_ends(outputs.transpose(0, 1), ends))
+            cells += [] if last_cell is None else list(last_cell)
         encodings = outputs.transpose(0, 1)
         if pad_mask is not None:
             encodings = encodings.masked_fill(pad_mask.unsqueeze(-1), 0.0)
-        return encodings, (torch.stack(hidden), *([torch.cat(cells)] if cells else []))
+        return encodings, self._stacked(hidden, cells)
 
-    def _join_directions(self, states: Tensor) -> Tensor:
-        """``[layers * directions, B, H]`` to ``[B, layers, directions * H]``."""
-        batch = states.size(1)
-        return (
-            states.view(self.num_layers, -1, batch, states.size(-1))
-            .permute(2, 0, 1, 3)
-            .reshape(batch, self.num_layers, -1)
-        )
+    def _at_ends(self, outputs: Tensor, ends: Tensor) -> Tensor:
+        """Of hidden states ``[B, N, directions * H]`` the last of each direction, ``[B, directions * H]``."""
+        by_direction = outputs.unflatten(-1, (len(self._names), -1))  # [B, N, directions, H]
+        index = ends[:, None, : len(self._names), None].expand(-1, 1, -1, self.rnn.hidden_size)
+        return by_direction.gather(1, index).flatten(1)
+
+    def _stacked(self, hidden: List[Tensor], cells: List[Tensor]) -> List[Tensor]:
+        """States ``[B, layers, directions * H]`` of hidden states by layer, of cell states by layer and direction."""
+        states = [torch.stack(hidden, dim=1)]
+        return states + [torch.cat(cells, dim=-1).unflatten(-1, (self.num_layers, -1))] if cells else states
 
 
-def ends_of_words(pad_mask: Tensor) -> Tuple[Tensor, Tensor]:
-    """Where the network of either direction ends: the positions ``[B]`` of the last word and of the first."""
-    positions = torch.arange(pad_mask.size(1), device=pad_mask.device)
-    last = positions.masked_fill(pad_mask, 0).amax(1)
-    return last, positions.masked_fill(pad_mask, pad_mask.size(1) - 1).amin(1)
+def _nothing(embeddings: Tensor) -> Tensor:
+    """The mask of a batch without padding, ``[B, N]``."""
+    return torch.zeros(embeddings.shape[:2], dtype=torch.bool, device=embeddings.device)
+
+
+def ends_of_words(pad_mask: Tensor) -> Tensor:
+    """Where the network of either direction ends: the positions of the last word and of the first, ``[B, 2]``."""
+    size, device = pad_mask.size(1), pad_mask.device
+    order = _order(size, device) if on_gpu(pad_mask) else _order.__wrapped__(size, device)
+    return order.masked_fill(pad_mask.unsqueeze(1), -size).argmax(-1)
+
+
+@constant
+def _order(size: int, device: torch.device) -> Tensor:
+    """``[2, N]``, greatest at the last and at the first position."""
+    ahead = torch.arange(size, device=device)
+    return torch.stack([ahead, -ahead])

@@ -18,6 +18,7 @@ import torch
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
+from ...ops.devices import constant, on_gpu
 from ..source_memory import follow
 
 __all__ = ["EncoderOut", "SourceEncoder"]
@@ -64,4 +65,10 @@ class SourceEncoder(FairseqEncoder):
     @staticmethod
     def rows_of(src_tokens: Tensor) -> Tensor:
         """``rows`` before a search: one for each sentence."""
-        return torch.arange(src_tokens.size(0), device=src_tokens.device)
+        size, device = src_tokens.size(0), src_tokens.device
+        return _numbers(size, device) if on_gpu(src_tokens) else torch.arange(size, device=device)
+
+
+@constant
+def _numbers(size: int, device: torch.device) -> Tensor:
+    return torch.arange(size, device=device)
