@@ -45,8 +45,10 @@ class PlainArray(np.ndarray):
         _version, shape, dtype, fortran, raw = state
         if not isinstance(dtype, PlainDtype) or not isinstance(raw, bytes):
             raise _refuse("a numpy array of %r" % (type(dtype),))
+        # numpy converts foreign byte orders into the machine's own, as it does when it reads a pickle itself
+        filled: Any = (1, tuple(shape), dtype.dtype, bool(fortran), raw)
         try:
-            super().__setstate__((1, tuple(shape), dtype.dtype, bool(fortran), raw))  # type: ignore[call-overload]
+            super().__setstate__(filled)
         except (TypeError, ValueError) as error:
             raise _refuse("a numpy array of shape %r" % (shape,)) from error
 
