@@ -97,6 +97,7 @@ REFERENCES = {
     "field": "${model.encoder_layers}",
     "escaped": "$\\{oc.env:SECRET\\}",
     "hidden in a literal": "'$' '{oc.env:SECRET}'",
+    "escaped in a literal": "'\\x24\\x7boc.env:SECRET}'",
     "in a list": ["a", {"b": ("${oc.env:SECRET}",)}],
     "bytes": b"${oc.env:SECRET}",
     "namespace": argparse.Namespace(a="${oc.env:SECRET}"),

@@ -82,12 +82,15 @@ def check_state(state: Any, path: str) -> None:
             "must be a checkpoint that fairseq-train wrote"
         )
     for name in ("args", "cfg"):
-        found = REFERENCE.search(repr(state.get(name)))
-        if found is not None:
-            raise OptionError(
-                f"checkpoint {path}: {name} has {found[0][:80]}, which refers to another value; must be a checkpoint "
-                "that fairseq-train wrote"
-            )
+        shown = repr(state.get(name))
+        for _ in range(3):  # escapes of repr, and those of a literal in the text, which fairseq parses
+            found = REFERENCE.search(shown)
+            if found is not None:
+                raise OptionError(
+                    f"checkpoint {path}: {name} has {found[0][:80]}, which refers to another value; must be a "
+                    "checkpoint that fairseq-train wrote"
+                )
+            shown = shown.encode("ascii", "backslashreplace").decode("unicode_escape", "ignore")
 
 
 class _CheckedTorch(ModuleType):
