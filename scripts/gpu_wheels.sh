@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 WANTED="antlr4-python3-runtime bitarray certifi cffi charset-normalizer entmax hydra-core idna mock omegaconf
   platformdirs pooch pycparser requests sacremoses subword-nmt tensorboardx urllib3"
 # shellcheck disable=SC2034 # read by the test
-PRESENT="click cython hypothesis jinja2 joblib numpy packaging portalocker protobuf pytest pytest-timeout pytest-xdist
+PRESENT="click cython jinja2 joblib numpy packaging portalocker protobuf pytest pytest-timeout pytest-xdist
   pyyaml regex sacrebleu scikit-learn sentencepiece tabulate torch torchaudio tqdm"
 MOST=40 # megabytes
 

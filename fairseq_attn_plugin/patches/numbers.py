@@ -169,23 +169,10 @@ def _no_number(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     return None
 
 
-def _no_list_of_numbers(parse: Callable[..., Any]) -> Callable[..., Any]:
-    """argparse names the option if its parser raises ValueError."""
-
-    def eval_str_list(*args: Any, **options: Any) -> Any:
-        try:
-            return parse(*args, **options)
-        except OverflowError as error:
-            raise ValueError(str(error)) from None
-
-    return eval_str_list
-
-
 NUMBERS = Patch(
     name="numbers",
     reason="fairseq trains with a dropout of nan, and fails of other numbers with a stack trace",
     wraps={
-        "fairseq.dataclass.utils:eval_str_list": _no_list_of_numbers,
         "fairseq.tasks:setup_task": _checking,
         "fairseq.dataclass.utils:_override_attr": explained(_no_number),
     },

@@ -13,11 +13,10 @@
 - **Checkpoints are whole:** all are written beside their places, as ``NAME.pt.tmp``, down to the disk, and renamed;
   they are copies and not links.
 - **A training that has ended** trains no further, whether ``--max-update``, ``--patience`` or ``--stop-time-hours`` has
-  ended it. A ``--restore-file`` and the target of a link ``checkpoint_last.pt`` must be there.
+  ended it. A ``--restore-file`` must be there.
 """
 
 import contextlib
-import errno
 import glob
 import logging
 import os
@@ -254,7 +253,7 @@ def _whole(path: str) -> Iterator[BinaryIO]:
         with open(partial, "wb") as stream:
             yield stream
             stream.flush()
-            _to_disk(stream.fileno())
+            os.fsync(stream.fileno())
         os.replace(partial, path)
     except (OSError, RuntimeError) as error:
         reason = failure_of_files(error)
@@ -267,14 +266,6 @@ def _whole(path: str) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(partial)
-
-
-def _to_disk(descriptor: int) -> None:
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):  # some file systems do not have it
-            raise
 
 
 def _saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:
@@ -336,8 +327,6 @@ def _where_there_is_something_to_do(load: Callable[..., Any]) -> Callable[..., A
         path = cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt")
         last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
         begins = cfg.restore_file == "checkpoint_last.pt" or os.path.abspath(path) == os.path.abspath(last)
-        if begins and os.path.islink(last) and not os.path.exists(last):
-            raise OptionError(f"{last}: is a link to a file that is not there; mount its disk, or remove the link")
         if not begins and not PathManager.isfile(path):
             raise OptionError(
                 f"--restore-file {path}: no such file; leave it out to continue what is in --save-dir {cfg.save_dir}, "

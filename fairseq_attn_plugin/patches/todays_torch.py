@@ -11,7 +11,6 @@
 """
 
 import argparse
-import functools
 import pickle
 import sys
 from types import SimpleNamespace
@@ -20,60 +19,22 @@ from typing import Any, Callable, Dict, Optional, Sequence
 import numpy as np
 import torch
 
-from .safe_files import arrays
+from .safe_files.arrays import STAND_INS
 from .wrapping import Patch
 
-__all__ = ["BFLOAT16", "BROADCAST", "BUCKETS", "LOADING", "allow_checkpoint_types"]
+__all__ = ["BFLOAT16", "BROADCAST", "BUCKETS", "LOADING"]
 
 # ---- loading
 
 
-def allow_checkpoint_types() -> None:
-    """Allow ``argparse.Namespace`` and the numpy stand-ins in files that ``torch.load`` reads."""
-    torch.serialization.add_safe_globals([argparse.Namespace, *arrays.stand_ins()])
-
-
-def _prefer_what_others_allow(original: Callable[[], Dict[str, Any]]) -> Callable[[], Dict[str, Any]]:
-    """Let numpy's own type win over the stand-in of the same name if the user has allowed numpy's.
-
-    torch takes the type that a set yields last. The order of a set differs from process to process, and numpy's array
-    does not accept a stand-in as its dtype.
-    """
-    own = [stand_in for stand_in, _ in arrays.stand_ins()]
-
-    def by_name() -> Dict[str, Any]:
-        allowed: Dict[str, Any] = original()
-        for entry in torch.serialization.get_safe_globals():
-            if not isinstance(entry, tuple) and not any(entry is stand_in for stand_in in own):
-                allowed[f"{entry.__module__}.{entry.__qualname__}"] = entry
-        return allowed
-
-    return by_name
-
-
-def _bytes_of_the_file(content: Any = b"", *encoding: str) -> bytearray:
-    """A bytearray of bytes or text. One of a number of zeros takes memory that has nothing to do with the file."""
-    if not isinstance(content, (bytes, str)):
-        raise pickle.UnpicklingError("a bytearray in a checkpoint must have its bytes there, not %r" % (content,))
-    return bytearray(content, *encoding)  # type: ignore[arg-type]
-
-
-def _without_empty_memory(original: Callable[[], Dict[str, Any]]) -> Callable[[], Dict[str, Any]]:
-    @functools.lru_cache(maxsize=1)
-    def by_name() -> Dict[str, Any]:
-        return {**original(), "builtins.bytearray": _bytes_of_the_file}
-
-    return by_name
+def _with_checkpoint_types(original: Callable[[], Dict[str, Any]]) -> Callable[[], Dict[str, Any]]:
+    return lambda: {**original(), "argparse.Namespace": argparse.Namespace, **STAND_INS}
 
 
 LOADING = Patch(
     name="loading",
     reason="torch refuses the types in a fairseq checkpoint",
-    wraps={
-        "torch._weights_only_unpickler:_get_user_allowed_globals": _prefer_what_others_allow,
-        "torch._weights_only_unpickler:_get_allowed_globals": _without_empty_memory,
-    },
-    extra=allow_checkpoint_types,
+    wraps={"torch._weights_only_unpickler:_get_user_allowed_globals": _with_checkpoint_types},
 )
 
 

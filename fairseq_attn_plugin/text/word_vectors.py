@@ -96,7 +96,7 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
 
 def _is_header(line: str) -> bool:
     parts = line.split(" ")
-    return len(parts) == 2 and all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts)
+    return len(parts) == 2 and all(map(str.isdecimal, parts))
 
 
 def _numbers(text: str) -> Optional[np.ndarray]:

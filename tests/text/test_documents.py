@@ -92,7 +92,6 @@ def test_every_sentence_of_a_line_but_the_last_has_its_end_and_fairseqs_symbols_
         ("a.jsonl", '{"label": 0.5, "text": "a"}\n', ["the label 0.5"]),
         ("a.jsonl", '{"label": "so so", "text": "a"}\n', ["'so so'", "without spaces"]),
         ("a.jsonl", '{"text": "a"}\n', ["line 1", "has no label"]),
-        ("a.jsonl", '{"label": "a", "text": "x \\ud800"}\n', ["line 1: has an unpaired surrogate"]),
         ("a.txt", "pos\ta\nno label\n", ["line 2", "has no label", "LABEL<TAB>text"]),
         ("a.txt", "pos\ta\tb\n", ["line 1", "2 tabs"]),
         ("a.txt", "", ["a.txt: is empty"]),

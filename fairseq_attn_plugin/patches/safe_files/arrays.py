@@ -8,12 +8,11 @@ accept what numpy writes for plain booleans and numbers, and refuse everything e
 
 import pickle
 import re
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, Dict
 
 import numpy as np
 
 _PLAIN_CODE = re.compile(r"[biufc]\d{1,2}\Z")
-_PLAIN_STATE = (None, None, None, -1, -1)
 
 
 def _refuse(what: str) -> pickle.UnpicklingError:
@@ -31,19 +30,7 @@ class PlainDtype:
 
     def __setstate__(self, state: Any) -> None:
         order: Any = state[1].decode("ascii", "replace") if isinstance(state[1], bytes) else state[1]
-        if order not in ("<", ">", "|", "=") or tuple(state[2:7]) != _PLAIN_STATE or any(state[7:]):
-            raise _refuse("the numpy dtype state %r" % (state,))
-        self.dtype = self.dtype.newbyteorder(order)
-
-
-def _plain(dtype: Any, raw: Any) -> np.dtype:
-    """The dtype to read ``raw`` with, built afresh, since a dtype from the file cannot be trusted."""
-    if isinstance(dtype, PlainDtype):
-        dtype = dtype.dtype
-    # numpy's own dtype comes here only if the user has allowed it
-    if not isinstance(dtype, np.dtype) or not _PLAIN_CODE.match(dtype.str[1:]) or not isinstance(raw, bytes):
-        raise _refuse("a numpy array of %r" % (type(dtype),))
-    return np.dtype(dtype.str)
+        self.dtype = self.dtype.newbyteorder(order)  # the rest of the state is that of records
 
 
 class PlainArray(np.ndarray):
@@ -56,8 +43,10 @@ class PlainArray(np.ndarray):
 
     def __setstate__(self, state: Any) -> None:
         _version, shape, dtype, fortran, raw = state
+        if not isinstance(dtype, PlainDtype) or not isinstance(raw, bytes):
+            raise _refuse("a numpy array of %r" % (type(dtype),))
         # numpy converts foreign byte orders into the machine's own, as it does when it reads a pickle itself
-        filled: Any = (1, tuple(shape), _plain(dtype, raw), bool(fortran), raw)
+        filled: Any = (1, tuple(shape), dtype.dtype, bool(fortran), raw)
         try:
             super().__setstate__(filled)
         except (TypeError, ValueError) as error:
@@ -69,25 +58,20 @@ class PlainArray(np.ndarray):
 
 def plain_array(kind: Any, _shape: Any, _code: Any) -> PlainArray:
     """Stands in for numpy's ``_reconstruct``: an empty array, to be filled by ``__setstate__``."""
-    if kind not in (PlainArray, np.ndarray):
+    if kind is not PlainArray:
         raise _refuse("a numpy array of class %r" % (kind,))
     return PlainArray()
 
 
 def plain_scalar(dtype: Any, raw: Any) -> Any:
     """Stands in for numpy's ``scalar``: one number from its bytes."""
-    plain = _plain(dtype, raw)
-    if len(raw) != plain.itemsize:
-        raise _refuse("a numpy scalar of %d bytes as %s" % (len(raw), plain))
-    return np.frombuffer(raw, plain)[0]
+    if not isinstance(dtype, PlainDtype) or not isinstance(raw, bytes) or len(raw) != dtype.dtype.itemsize:
+        raise _refuse("a numpy scalar of %r" % (type(dtype),))
+    return np.frombuffer(raw, dtype.dtype)[0]
 
 
-def stand_ins() -> List[Tuple[Callable[..., Any], str]]:
-    """Pairs for ``torch.serialization.add_safe_globals``: stand-in, and the name it answers to."""
-    pairs: List[Tuple[Callable[..., Any], str]] = [(PlainArray, "numpy.ndarray"), (PlainDtype, "numpy.dtype")]
-    # under their own names too, in case the user has allowed numpy's types under numpy's names
-    pairs += [(kind, "%s.%s" % (kind.__module__, kind.__name__)) for kind in (PlainArray, PlainDtype)]
-    # the module moved with numpy 2; a checkpoint carries the name of the numpy that wrote it
-    for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-        pairs += [(plain_array, module + "._reconstruct"), (plain_scalar, module + ".scalar")]
-    return pairs
+# by the name that a checkpoint has
+STAND_INS: Dict[str, Callable[..., Any]] = {"numpy.ndarray": PlainArray, "numpy.dtype": PlainDtype}
+# the module moved with numpy 2; a checkpoint carries the name of the numpy that wrote it
+for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+    STAND_INS.update({module + "._reconstruct": plain_array, module + ".scalar": plain_scalar})

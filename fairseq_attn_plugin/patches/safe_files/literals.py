@@ -13,7 +13,6 @@ import ast
 import operator
 import sys
 from argparse import Namespace
-from math import prod
 from typing import Any, Callable, Dict
 
 from fairseq_attn_plugin.errors import OptionError
@@ -22,8 +21,6 @@ from fairseq_attn_plugin.options import flag
 from ..wrapping import Patch
 
 __all__ = ["LITERALS", "NotLiteral", "literal"]
-
-LONGEST = 10_000  # elements of a sum or product; stock defaults have up to 20
 
 
 class NotLiteral(OptionError):
@@ -41,7 +38,7 @@ def literal(text: Any, _globals: Any = None, _locals: Any = None) -> Any:
     """The value of a literal, of sums and products; takes the place of ``eval`` in fairseq.
 
     Raises:
-        NotLiteral: anything else, or a sum or product of more than :data:`LONGEST` elements
+        NotLiteral: anything else
         TypeError: ``text`` is not a string, as in ``eval``
     """
     if not isinstance(text, str):
@@ -54,15 +51,8 @@ def literal(text: Any, _globals: Any = None, _locals: Any = None) -> Any:
 
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
-        left, right = _value(node.left), _value(node.right)
-        lengths = [len(value) for value in (left, right) if hasattr(value, "__len__")]
-        if isinstance(node.op, ast.Add):
-            length, result = sum(lengths), operator.add
-        else:
-            length, result = prod(lengths + [value for value in (left, right) if isinstance(value, int)]), operator.mul
-        if lengths and length > LONGEST:
-            raise ValueError("too long")
-        return result(left, right)
+        combine = operator.add if isinstance(node.op, ast.Add) else operator.mul
+        return combine(_value(node.left), _value(node.right))
     if isinstance(node, ast.Dict):
         return {_value(key): _value(value) for key, value in zip(node.keys, node.values)}  # type: ignore[arg-type]
     if isinstance(node, ast.Tuple):
