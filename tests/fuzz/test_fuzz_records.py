@@ -46,17 +46,12 @@ def check_figures(out: Path) -> None:
     strict(out.read_text(encoding="utf-8"))
 
 
-def check_kept(out: Path) -> None:
-    assert all(line.isdecimal() for line in Path(f"{out}.lines").read_text(encoding="utf-8").splitlines())
-
-
 # a command, what it makes of a file, and whether the output is valid
 USES = {
     "align": (lambda file, out: ["align", file, "--out", out], check_links),
     "lexicon": (lambda file, out: ["lexicon", file, "--soft", "--out", out], check_lexicon),
     "explore": (lambda file, out: ["explore", file, "--out", out + ".html"], None),
     "confidence": (lambda file, out: ["confidence", file, "--samples", "2", "--json", out], check_figures),
-    "confidence --keep": (lambda file, out: ["confidence", file, "--keep", "0.5", "--out", out], check_kept),
     "compare": (lambda file, out: ["compare", file, "--reference", file, "--out", out + ".html"], None),
 }
 
