@@ -25,6 +25,7 @@ def kept_figures(monkeypatch):
     figures = []
 
     def savefig(self, path, **_):
+        self.draw_without_rendering()
         figures.append(self)
         path.touch()
 
