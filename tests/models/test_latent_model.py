@@ -309,7 +309,6 @@ def test_logged_values_of_two_workers_are_those_of_one():
         ({"control_variates": True}, "--control-variates True.*False with --objective elbo-enum.*wake-sleep"),
         ({"objective": "wake-sleep", "num_samples": 1, "control_variates": True}, "--num-samples 1.*at least 2 with"),
         ({"gumbel_tau": 0.0}, "--gumbel-tau 0.0.*above 0"),
-        ({"gumbel_tau_start": -1.0}, "--gumbel-tau-start -1.0.*above 0"),
         ({"kl_weight": -0.5}, "--kl-weight -0.5.*0 or more"),
     ],
 )
