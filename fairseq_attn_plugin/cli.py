@@ -37,13 +37,12 @@ MODELS: Dict[str, str] = {
 # the module is commands/analysis/SUBCOMMAND.py
 ANALYSIS: Dict[str, str] = {
     "extract": "write the attention of a model for every sentence of a split or a text, as JSON lines",
-    "import": "turn attention or alignments of Marian, Hugging Face models and word aligners into such a file",
     "plot": "draw heatmaps of sentences, with one or several models side by side",
     "align": "write hard word alignments, by attention or better methods, also symmetrised; convert links to subwords",
     "aer": "measure alignment error rate, precision, recall and F1 against gold alignments",
     "lagging": "measure how far translations lag behind a source that is being read",
     "faithfulness": "measure whether the attention tells what a model's predictions depend on",
-    "confidence": "measure how sure attention looks, and whether that tells quality; keep the surest sentence pairs",
+    "confidence": "measure how sure attention looks, and whether that tells quality",
     "frequency": "compare rare and frequent words in system outputs with the reference",
     "lexicon": "write word translation probabilities estimated from extracted attention",
     "compare": "show the outputs of several systems side by side, with differing words marked",

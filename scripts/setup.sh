@@ -111,7 +111,7 @@ fi
 # against the torch and numpy that are there
 pip install --no-deps --no-build-isolation --require-hashes -r fairseq.txt
 say "4/4 fairseq_attn_plugin, for editing, with its extras"
-install --no-build-isolation --editable ".[dev,analysis,serve,export,docs]"
+install --no-build-isolation --editable ".[dev,analysis,export,docs]"
 
 # fairseq looks for --user-dir NAME beside its own folder, where an installation for editing puts nothing
 BESIDE="$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fairseq_attn_plugin"

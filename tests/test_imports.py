@@ -32,7 +32,7 @@ ANALYSIS = (
     ("records",),
     ("alignment",),
     ("drawing",),
-    ("outputs", "importing"),
+    ("outputs",),
     ("inference",),
     ("folders",),
     ("translator", "web", "voting", "report"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 import numpy as np
 from PIL import Image
 
-from fairseq_attn_plugin.analysis.drawing.canvas import SERIES_COLOURS
+from fairseq_attn_plugin.analysis.drawing.canvas import INK, SERIES_COLOURS
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 GREY, LIGHT = "#868e96", "#ced4da"
@@ -17,6 +17,18 @@ BLUE, ORANGE, GREEN = SERIES_COLOURS[:3]
 _HATCHES = ("", "////", "....")
 # of a box within a cell of a heatmap, from the middle of the cell
 CORNERS = ((-0.46, -0.46), (0.46, -0.46), (0.46, 0.46), (-0.46, 0.46), (-0.46, -0.46))
+
+
+class Series(NamedTuple):
+    """How one system or run is drawn."""
+
+    colour: str
+    marker: str
+
+
+def series_of(count: int) -> List[Series]:
+    """The drawing of at most seven systems."""
+    return [Series(*look) for look in zip((*SERIES_COLOURS, INK), "os^DvPX")][:count]
 
 
 def results(name: str) -> Dict[str, List[Any]]:

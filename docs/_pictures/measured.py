@@ -9,9 +9,9 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.analysis.drawing.canvas import Series, canvas, save, series_of
+from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 
-from .common import BENCHMARKS, BLUE, GREEN, results, style
+from .common import BENCHMARKS, BLUE, GREEN, Series, results, series_of, style
 
 # of the names of systems and searches
 ABBREVIATIONS = (

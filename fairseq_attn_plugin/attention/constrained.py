@@ -7,28 +7,22 @@ Translation"): the weights of a source word over time stay below its fertility f
 c, ``--constrained-exhaustion``, draws attention to words with much left. The last word, the end of the sentence, is the
 paper's sink: it has no bound (and no c u), so that weights sum to one however long the translation is.
 
-f is ``--constrained-fertility`` for all words; or that times sigmoid(w . h_j + b), trained through the bounds
-(``--constrained-predicted``); or, for each type of word, the most links that one of its occurrences has in word
-alignments (``--constrained-alignments`` of the text ``--constrained-source``), and at least 1. A type without links has
-``--constrained-fertility``.
+f is ``--constrained-fertility`` for all words, or that times sigmoid(w . h_j + b), trained through the bounds
+(``--constrained-predicted``). Checkpoints of earlier versions may have a table with the fertility of each word.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any, ClassVar, Dict, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 
-from ..errors import OptionError
 from ..ops.constrained_sparsemax import constrained_sparsemax
 from ..ops.deferred import matmul, share
 from ..options import option
-from ..text.lines import iter_lines
 from .base import AttentionConfig, AttentionOutput
 from .biases import BiasMemory, BiasState
 from .normalizers import in_full
@@ -36,8 +30,6 @@ from .part_registry import need_own
 from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import projection
-
-logger = logging.getLogger(__name__)
 
 __all__ = ["ConstrainedAttention", "ConstrainedConfig"]
 
@@ -49,10 +41,6 @@ class ConstrainedConfig(AttentionConfig):
     fertility: float = option(3.0, "f, the most weight that a source word has in a translation (default: 3)")
     predicted: bool = option(False, "predict a share of that fertility from each word's encoding")
     exhaustion: float = option(0.2, "c, how much what is left of a word adds to its score (default: 0.2)")
-    alignments: Optional[str] = option(
-        None, "word alignments of the training set (i-j), from which each word has its fertility", file=True
-    )
-    source: Optional[str] = option(None, "the source text of --constrained-alignments, as it was binarised", file=True)
 
 
 class ConstrainedMemory(NamedTuple):
@@ -82,34 +70,8 @@ class ConstrainedAttention(ScoredAttention):
         self.recurrent = True
         need_own(0 < config.fertility < math.inf, config, "fertility", "above 0")
         need_own(0 <= config.exhaustion < math.inf, config, "exhaustion", "0 or more")
-        if (config.alignments is None) != (config.source is None):
-            given, other = ("alignments", "source") if config.source is None else ("source", "alignments")
-            raise OptionError(
-                f"--constrained-{given} {getattr(config, given)}: needs --constrained-{other}, the other half of the "
-                "aligned text; give both or none"
-            )
-        if config.predicted and config.alignments is not None:
-            raise OptionError(
-                f"--constrained-alignments {config.alignments}: with --constrained-predicted the fertility is "
-                "predicted; leave one of the two out"
-            )
         self.predicted = projection(memory_dim, 1) if config.predicted else None
-        self.register_buffer("table", torch.zeros(0))  # [V], of source words, with alignments
-
-    def read_files(self, source_dictionary: Any, target_dictionary: Any) -> None:
-        """Counts the links of ``--constrained-alignments``.
-
-        Raises:
-            OptionError: a file that cannot be read, other numbers of lines, or a line that is no alignment of its
-                sentence
-        """
-        if self.config.alignments is None or self.config.source is None:
-            return
-        most = most_links(self.config.alignments, self.config.source)
-        self.table = self.table.new_full((len(source_dictionary),), self.config.fertility)
-        for word, links in most.items():
-            if word in source_dictionary.indices and links:
-                self.table[source_dictionary.indices[word]] = float(links)
+        self.register_buffer("table", torch.zeros(0))  # [V], of source words, of an older checkpoint
 
     def precompute(
         self, encodings: Tensor, pad_mask: Optional[Tensor] = None, source_tokens: Optional[Tensor] = None
@@ -118,7 +80,7 @@ class ConstrainedAttention(ScoredAttention):
         if not self.table.numel():
             return memory
         if source_tokens is None:
-            raise ValueError("constrained sparsemax with alignments needs the argument source_tokens")
+            raise ValueError("constrained sparsemax with a table needs the argument source_tokens")
         fertility = self.table[source_tokens].to(memory.fertility.dtype)
         return memory._replace(fertility=fertility if pad_mask is None else fertility.masked_fill(pad_mask, 0.0))
 
@@ -165,27 +127,3 @@ class ConstrainedAttention(ScoredAttention):
         if isinstance(stored, Tensor):
             self.table = self.table.new_zeros(stored.shape)  # as long as the checkpoint's
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-
-def most_links(alignments: str, source: str) -> Dict[str, int]:
-    """The most links that one occurrence of each word has; see :meth:`ConstrainedAttention.read_files` for errors."""
-    most: Dict[str, int] = {}
-    files = (("alignments", alignments), ("source", source))
-    links, text = (iter_lines(path, f"--constrained-{name} {path}") for name, path in files)
-    for number, (line, words) in enumerate(zip_longest(links, text), 1):
-        where = f"--constrained-alignments {alignments}, line {number}"
-        if line is None or words is None:
-            short = "--constrained-source" if words is None else "--constrained-alignments"
-            raise OptionError(f"{where}: {short} has only {number - 1} lines; must be of the same sentences")
-        tokens = words.split()
-        found = [0] * len(tokens)
-        for link in line.split():
-            position, dash, other = link.partition("-")
-            if not (dash and position.isdecimal() and other.isdecimal() and int(position) < len(tokens)):
-                raise OptionError(
-                    f"{where}: {link!r} is no link of a sentence of {len(tokens)} words; must be i-j, counted from 0"
-                )
-            found[int(position)] += 1
-        for token, count in zip(tokens, found):
-            most[token] = max(count, most.get(token, 0))
-    return most

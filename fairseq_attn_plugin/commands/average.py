@@ -30,28 +30,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    _check(args)
-    from fairseq_attn_plugin.analysis.inference.averaging import average, best_of, last_of
-
-    paths = args.checkpoints
-    if args.last is not None:
-        paths = last_of(paths[0], args.last)
-    elif args.best is not None:
-        paths = best_of(paths[0], args.best)
-    check_output("--out", args.out, paths)
-    print(f"{args.out}: mean of", *map(str, average(paths, args.out)), sep="\n  ")
-
-
-def _check(args: argparse.Namespace) -> None:
     at_least(args, last=2, best=2)
-    for option, count in (("--last", args.last), ("--best", args.best)):
-        if count is not None and len(args.checkpoints) != 1:
-            raise OptionError(
-                f"{option} {count}: chooses from one folder of checkpoints, {len(args.checkpoints)} given"
-            )
-    if args.last is None and args.best is None:
-        if len(args.checkpoints) < 2:
-            given = " ".join(args.checkpoints) or "none"
-            raise OptionError(f"checkpoints {given}: must be at least two, or a folder with --last N or --best N")
-        if len(set(args.checkpoints)) < len(args.checkpoints):
-            raise OptionError(f"checkpoints {' '.join(args.checkpoints)}: one is given twice")
+    paths, count = args.checkpoints, args.last or args.best
+    if count is None and len(set(paths)) < max(2, len(paths)):
+        given = " ".join(paths) or "none"
+        raise OptionError(f"checkpoints {given}: must be two or more, or a folder with --last N or --best N")
+    if count is not None and len(paths) != 1:
+        raise OptionError(f"--{'best' if args.best else 'last'} {count}: chooses from one folder, {len(paths)} given")
+    from fairseq_attn_plugin.analysis.inference.averaging import average, choose
+
+    if count is not None:
+        paths = choose(paths[0], count, args.best is not None)
+    check_output("--out", args.out, paths)
+    average(paths, args.out)
+    print(f"{args.out}: mean of", *paths, sep="\n  ")

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import logging
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List
 
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
@@ -37,9 +36,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model_options(parser)
     parser.add_argument("--example", action="append", default=[], metavar="TEXT", help="sentence to try")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0: any free port (default: 8000)")
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
-    )
     search = parser.add_argument_group("search, as in fairseq-interactive")
     search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
     search.add_argument(
@@ -50,11 +46,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_text_options(parser)
 
 
-def _short_names(paths: Sequence[str]) -> List[str]:
-    """For each path its name, for a checkpoint that of its folder, and the path itself where names are equal."""
-    files = [Path(path.split(":")[0]) for path in paths]
-    names = [file.parent.name if file.suffix == ".pt" and file.parent.name else file.name for file in files]
-    return [path if names.count(name) > 1 or not name else name for path, name in zip(paths, names)]
+def _short_name(path: str) -> str:
+    """The name of a path, for a checkpoint that of its folder."""
+    file = Path(path.split(":")[0])
+    return (file.parent.name if file.suffix == ".pt" else file.name) or path
 
 
 def _each(args: argparse.Namespace) -> Dict[str, argparse.Namespace]:
@@ -62,8 +57,7 @@ def _each(args: argparse.Namespace) -> Dict[str, argparse.Namespace]:
     if args.path and len(args.data) > 1:
         raise OptionError(f"{' '.join(args.data)}: with --path, give one folder, of fairseq-preprocess")
     names = [label_and_path(text) for text in args.data]
-    shown = _short_names([args.path or path for _, path in names])
-    labels = [label or name for (label, _), name in zip(names, shown)]
+    labels = [label or _short_name(args.path or path) for label, path in names]
     check_labels(labels)
     each = {label: argparse.Namespace(**{**vars(args), "data": path}) for label, (_, path) in zip(labels, names)}
     for one in each.values():
@@ -91,34 +85,21 @@ def _check(args: argparse.Namespace) -> None:
     if args.path is None:
         raise OptionError(f"{args.data}: is no model folder or checkpoint; give the checkpoint by --path")
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise OptionError("fairseq-attn serve needs starlette: pip install 'fairseq_attn_plugin[serve]'") from None
 
 
 def run(args: argparse.Namespace) -> None:
     each = _each(args)
     for one in each.values():
         _check(one)
-    from fairseq_attn_plugin.analysis.web import server
+    from fairseq_attn_plugin.analysis.web.server import HOST, Server
 
-    with server.bind(args.host, args.port) as listener:
-        # importing fairseq sets the root logger to DEBUG
-        logging.getLogger("asyncio").setLevel(logging.WARNING)
+    with Server(args.port) as server, contextlib.suppress(KeyboardInterrupt):
         models = _translators(each)
         notes = _notes(models)
         for note in notes:
             sys.stderr.write(note + "\n")
-        if not server.is_local(args.host):
-            sys.stderr.write(f"--host {args.host}: everyone who can reach this machine can use the model\n")
-        number = args.nbest or min(3, *(one.beam for one in models.values()))
-        app = server.application(models, args.host, number, notes, args.example)
-        host, port = listener.getsockname()[:2]
-        print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl+C stops it)", flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            server.run(app, listener)
+        print(f"http://{HOST}:{server.server_port}  (Ctrl+C stops it)", flush=True)
+        server.start(models, args.nbest or min(3, args.beam), notes, args.example)
 
 
 def _notes(models: Dict[str, Any]) -> List[str]:

@@ -132,9 +132,8 @@ class GuidedAlignmentConfig(LabelSmoothedCrossEntropyCriterionConfig):
     )
     alignment_loss: str = option("cross-entropy", f"one of {', '.join(LOSSES)}; squared suits sparse normalisers")
     alignment_anneal_updates: int = option(
-        0, "number of updates over which the weight changes linearly to --alignment-weight-end (0: constant weight)"
+        0, "number of updates over which the weight falls linearly to 0 (0: constant weight)"
     )
-    alignment_weight_end: Optional[float] = option(None, "weight after --alignment-anneal-updates (default: 0)")
 
 
 @register_criterion("guided_alignment", dataclass=GuidedAlignmentConfig)
@@ -160,8 +159,7 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         start, updates = self.cfg.alignment_weight, self.cfg.alignment_anneal_updates
         if not updates:
             return start
-        end = self.cfg.alignment_weight_end or 0.0
-        return start + (end - start) * min(1.0, self.updates.number / updates)
+        return start * (1 - min(1.0, self.updates.number / updates))
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
         """Returns the loss, the sample size and the logged sums of a batch."""
@@ -256,13 +254,7 @@ def _check(cfg: Any, task: Any) -> None:
         raise OptionError(f"--alignment-loss {cfg.alignment_loss}: unknown; choose from {', '.join(LOSSES)}")
     need(cfg.alignment_weight >= 0, cfg, "alignment_weight", "0 or more")
     need(cfg.alignment_anneal_updates >= 0, cfg, "alignment_anneal_updates", "0 or more")
-    need(cfg.alignment_weight_end is None or cfg.alignment_weight_end >= 0, cfg, "alignment_weight_end", "0 or more")
     need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
-    if cfg.alignment_weight_end is not None and not cfg.alignment_anneal_updates:
-        raise OptionError(
-            f"--alignment-weight-end {cfg.alignment_weight_end}: needs --alignment-anneal-updates, the number of "
-            "updates until it is reached"
-        )
     if not getattr(getattr(task, "cfg", None), "load_alignments", False):
         raise OptionError(
             "--criterion guided_alignment: needs word alignments, and the task loads none; prepare them with "

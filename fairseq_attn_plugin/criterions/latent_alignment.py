@@ -62,9 +62,7 @@ READ_BY = {
     "num_samples": (*REINFORCE, "elbo-gumbel", "dirichlet", "wake-sleep"),
     "baseline": REINFORCE,
     "exact_positions": ("elbo-sum-and-sample",),
-    **dict.fromkeys(
-        ("gumbel_tau", "gumbel_tau_start", "gumbel_anneal_updates", "gumbel_straight_through"), ("elbo-gumbel",)
-    ),
+    "gumbel_tau": ("elbo-gumbel",),
 }
 
 
@@ -95,13 +93,6 @@ class LatentAlignmentConfig(FairseqDataclass):
         "of the gradient",
     )
     gumbel_tau: float = option(0.1, "elbo-gumbel: temperature of the relaxed samples")
-    gumbel_tau_start: Optional[float] = option(
-        None, "elbo-gumbel: initial temperature, annealed exponentially to --gumbel-tau over --gumbel-anneal-updates"
-    )
-    gumbel_anneal_updates: int = option(10000, "elbo-gumbel: number of updates of the annealing")
-    gumbel_straight_through: bool = option(
-        False, "elbo-gumbel: one-hot samples in the forward pass, gradients of the relaxed samples"
-    )
     soft_updates: int = option(
         0,
         "number of updates with the objective soft at the start (the posterior learns the prior); dirichlet does not "
@@ -134,8 +125,6 @@ def check_config(cfg: Any) -> None:
         need(cfg.num_samples is None or cfg.num_samples >= 2, cfg, "num_samples", "at least 2 with --control-variates")
     need(cfg.exact_positions >= 1, cfg, "exact_positions", "at least 1")
     need(cfg.gumbel_tau > 0, cfg, "gumbel_tau", "above 0")
-    need(cfg.gumbel_tau_start is None or cfg.gumbel_tau_start > 0, cfg, "gumbel_tau_start", "above 0")
-    need(cfg.gumbel_anneal_updates >= 1, cfg, "gumbel_anneal_updates", "at least 1")
     need(cfg.kl_weight >= 0, cfg, "kl_weight", "0 or more")
     need(cfg.kl_warmup_updates >= 0, cfg, "kl_warmup_updates", "0 or more")
     need(cfg.soft_updates >= 0, cfg, "soft_updates", "0 or more")
@@ -162,11 +151,6 @@ def check_read(cfg: Mapping[str, Any]) -> None:
                 f"{flag(name)} {cfg[name]}: --objective {objective} does not read it; leave it out, or choose "
                 f"{' or '.join(objectives)}"
             )
-    if cfg["gumbel_tau_start"] is None and cfg["gumbel_anneal_updates"] != defaults.gumbel_anneal_updates:
-        raise OptionError(
-            f"--gumbel-anneal-updates {cfg['gumbel_anneal_updates']}: nothing is annealed without --gumbel-tau-start; "
-            "give both or neither"
-        )
 
 
 @register_criterion("latent_alignment", dataclass=LatentAlignmentConfig)
@@ -265,17 +249,12 @@ class LatentAlignmentCriterion(FairseqCriterion):
         cfg = self.cfg
         samples = cfg.num_samples or OBJECTIVES[cfg.objective].samples
         warmup = min(1.0, (updates + 1) / cfg.kl_warmup_updates) if cfg.kl_warmup_updates else 1.0
-        tau = cfg.gumbel_tau
-        if cfg.gumbel_tau_start is not None:
-            progress = min(1.0, updates / cfg.gumbel_anneal_updates)
-            tau = cfg.gumbel_tau_start ** (1 - progress) * tau**progress
         return Settings(
             samples,
             cfg.baseline,
             cfg.kl_weight * warmup,
             cfg.exact_positions,
-            tau,
-            cfg.gumbel_straight_through,
+            cfg.gumbel_tau,
             cfg.label_smoothing,
             cfg.control_variates,
             OBJECTIVES[cfg.objective].configure(cfg),

@@ -117,11 +117,6 @@ class PosteriorLSTMModel(LatentLSTMModel):
                 f"--input-feeding {cfg.input_feeding}: posterior attention feeds the posterior's context; must be "
                 "context, or choose --arch lstm_latent"
             )
-        if cfg.latent_topk_feed:
-            raise OptionError(
-                "--latent-topk-feed: feeds a context of the prior, and this model feeds the posterior's; leave it out, "
-                "or use --posterior-topk"
-            )
         if cfg.posterior_topk is not None and cfg.posterior_topk < 1:
             raise OptionError(f"--posterior-topk {cfg.posterior_topk}: must be at least 1 position")
 

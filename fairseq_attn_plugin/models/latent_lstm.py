@@ -51,11 +51,6 @@ class LatentLSTMConfig(AttnLSTMConfig):
     latent_topk: Optional[int] = option(
         None, "predict from the K most probable alignments, renormalised (default: all, the exact marginal)"
     )
-    latent_topk_feed: bool = option(
-        False,
-        "with --latent-topk, also feed the next step the mean context of these K alignments, in translation and "
-        "validation (default: that of all)",
-    )
     latent_prediction: str = option(
         "auto", "marginal, soft (from the mean context), or auto: as the objective that trained the model has it"
     )
@@ -89,9 +84,6 @@ def _check_options(cfg: Any, task: Any) -> None:
             f"--latent-topk {cfg.latent_topk}: must be at least 1 and no larger than the longest source "
             f"(--max-source-positions {limit}); leave it out for the exact marginal"
         )
-    if cfg.latent_topk_feed and (cfg.latent_topk is None or cfg.input_feeding == "none"):
-        lack = "--latent-topk K, the alignments" if cfg.latent_topk is None else "--input-feeding context"
-        raise OptionError(f"--latent-topk-feed: needs {lack}; leave it out, or add that")
     check_size(cfg, "posterior_hidden_size")
     check_size(cfg, "posterior_layers", MOST_LAYERS)
 
@@ -135,8 +127,7 @@ class LatentLSTMModel(AttnLSTMModel):
     def build_model(cls, cfg: Any, task: Any) -> "LatentLSTMModel":
         model = super().build_model(cfg, task)
         assert isinstance(model, LatentLSTMModel)
-        model.decoder.topk, model.decoder.topk_feed = cfg.latent_topk, cfg.latent_topk_feed
-        model.decoder.prediction = cfg.latent_prediction
+        model.decoder.topk, model.decoder.prediction = cfg.latent_topk, cfg.latent_prediction
         if parse_boolean("--latent-posterior", cfg.latent_posterior):
             own_size = or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim)
             hidden_size = or_default(cfg.posterior_hidden_size, own_size)

@@ -18,10 +18,9 @@ from torch import Tensor
 from ..attention import Attention, AttentionOutput, index_rows, map_tensors
 from ..ops.likelihoods.separable import Part
 
-Change = Callable[[AttentionOutput], AttentionOutput]
 Intervention = Callable[[Tensor, AttentionOutput], AttentionOutput]
 
-__all__ = ["Change", "Intervention", "SentenceAttention", "SourceMemory", "follow", "reorder_memory", "reweighed"]
+__all__ = ["Intervention", "SentenceAttention", "SourceMemory", "follow", "reorder_memory", "reweighed"]
 
 
 class SourceMemory(NamedTuple):
@@ -81,7 +80,6 @@ class SentenceAttention:
         attention: a mechanism
         memory: what its ``precompute`` returned for B sentences
         sentences: B
-        change: changes what the mechanism returns for B sentences, their rows together; None: nothing changes
         intervention: changes what the decoder gets in a step, from the queries ``[R, T, Ds]`` and what the mechanism
             returned for them; None: nothing changes
     """
@@ -91,10 +89,9 @@ class SentenceAttention:
         attention: Attention,
         memory: Any,
         sentences: int,
-        change: Optional[Change] = None,
         intervention: Optional[Intervention] = None,
     ):
-        self.attention, self.memory, self.sentences, self.change = attention, memory, sentences, change
+        self.attention, self.memory, self.sentences = attention, memory, sentences
         self.intervention = intervention
 
     def __call__(self, query: Tensor, state: Any, positions: Tensor, words: Optional[Tensor] = None) -> AttentionOutput:
@@ -121,7 +118,6 @@ class SentenceAttention:
         out = self.attention.step(
             by_sentence(query), self.memory, map_tensors(by_sentence, state), by_sentence(positions), **inputs
         )
-        out = out if self.change is None else self.change(out)
         new_state = map_tensors(lambda x: x.reshape(rows, 1, *x.shape[2:]), out.state)
         found = AttentionOutput(by_row(out.context), by_row(out.weights), by_row(out.scores), new_state)
         return found if self.intervention is None else self.intervention(query, found)

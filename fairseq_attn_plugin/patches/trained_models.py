@@ -35,10 +35,6 @@ OPTIONS: Dict[str, Dict[str, Any]] = {
         "metavar": "K",
         "help": "latent alignment models: predict from the K most probable alignments (default: the exact marginal)",
     },
-    "latent_topk_feed": {
-        "action": "store_true",
-        "help": "latent alignment models: with --latent-topk, also feed the next step the context of these alignments",
-    },
     "latent_prediction": {
         "help": "latent alignment models: marginal, soft, or auto (default: what the model was trained with)",
     },

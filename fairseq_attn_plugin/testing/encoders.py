@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List
 
 import torch
+from fairseq.data.data_utils import collate_tokens
 from torch import Tensor, nn
 
 from ..modules.encoders.source_encoder import EncoderOut, SourceEncoder
@@ -31,50 +32,40 @@ def check_encoder(encoder: nn.Module) -> None:
         AssertionError: the encoder breaks a rule
         ValueError: an encoder of fairseq does not return a vector for every source position
     """
-    dictionary: Any = encoder.dictionary
-    ours = encoder if isinstance(encoder, SourceEncoder) else StockEncoder(dictionary, encoder)
+    words: Any = encoder.dictionary
+    ours = encoder if isinstance(encoder, SourceEncoder) else StockEncoder(words, encoder)
     training = ours.training
+    numbers = torch.arange(max(LENGTHS)) % max(len(words) - words.nspecial, 1) + words.nspecial
+    sentences = [torch.tensor([*numbers[:size].tolist(), words.eos()]) for size in LENGTHS]
     try:
-        _check(ours.eval(), _sentences(dictionary))
+        ours.eval()
+        for left in (True, False):
+            _check_batch(ours, sentences, collate_tokens(sentences, words.pad(), left_pad=left))
+        _check_gradients(ours, sentences[0])
     finally:
         ours.train(training)
 
 
-def _sentences(dictionary: Any) -> List[Tensor]:
-    """Sentences of ``LENGTHS`` words and an end."""
-    words = range(dictionary.nspecial, len(dictionary)) or [dictionary.unk()]
-    return [torch.tensor([*(words[n % len(words)] for n in range(size)), dictionary.eos()]) for size in LENGTHS]
-
-
-def _batch(sentences: List[Tensor], pad: int, left: bool) -> Tensor:
-    width = max(map(len, sentences))
-    rows = [[row.new_full((width - len(row),), pad), row] for row in sentences]
-    return torch.stack([torch.cat(row if left else row[::-1]) for row in rows])
-
-
-def _check(encoder: SourceEncoder, sentences: List[Tensor]) -> None:
-    alone = [_encode(encoder, sentence.unsqueeze(0)) for sentence in sentences]
-    require(all(one["pad_mask"] is None for one in alone), "pad_mask must be None without padding")
-    for left in (True, False):
-        tokens = _batch(sentences, encoder.padding_idx, left)
-        out = _encode(encoder, tokens)
-        words = tokens.ne(encoder.padding_idx)
-        require(out["pad_mask"] is not None and out["pad_mask"].equal(~words), "pad_mask must be True on padding")
-        require(not out["encodings"][~words].any(), "encodings must be exactly zero on padding")
-        for row, one in enumerate(alone):
-            for name, found in (("encodings", out["encodings"][row][words[row]]), ("hidden", out["hidden"][row])):
-                rule = f"{name} must not depend on padding and on other sentences"
-                equal(found, one[name][0], rule, rtol=1e-4, atol=1e-5)
-        _check_order(encoder, out)
-    table = encoder.embed_tokens.weight
-    encodings = encoder(tokens)["encodings"]
-    (gradient,) = torch.autograd.grad(encodings.pow(2).sum(), table, allow_unused=True)
-    reached = gradient is not None and bool(gradient[sentences[0]].abs().sum(1).gt(0).all())
-    require(reached, "gradients must reach the embeddings of all words")
-    require(gradient.isfinite().all(), "gradients must be finite")
-
-
 @torch.no_grad()
+def _check_batch(encoder: SourceEncoder, sentences: List[Tensor], tokens: Tensor) -> None:
+    out, words = _encode(encoder, tokens), tokens.ne(encoder.padding_idx)
+    require(out["pad_mask"] is not None and out["pad_mask"].equal(~words), "pad_mask must be True on padding")
+    require(not out["encodings"][~words].any(), "encodings must be exactly zero on padding")
+    for row, sentence in enumerate(sentences):
+        alone = _encode(encoder, sentence.unsqueeze(0))
+        require(alone["pad_mask"] is None, "pad_mask must be None without padding")
+        for name, found in (("encodings", out["encodings"][row][words[row]]), ("hidden", out["hidden"][row])):
+            rule = f"{name} must not depend on padding and on other sentences"
+            equal(found, alone[name][0], rule, rtol=1e-4, atol=1e-5)
+    # two hypotheses for each sentence; then those of the last sentences alone
+    wide = encoder.reorder_encoder_out(out, torch.arange(len(tokens)).repeat_interleave(2))
+    few = encoder.reorder_encoder_out(wide, torch.arange(2, 2 * len(tokens)))
+    rule = "reorder_encoder_out must keep one entry per sentence, and rows must name the sentence of each row"
+    for reordered, first in ((wide, 0), (few, 1)):
+        equal(reordered["rows"], torch.arange(len(tokens) - first).repeat_interleave(2), rule)
+        equal(reordered["encodings"], out["encodings"][first:], rule)
+
+
 def _encode(encoder: SourceEncoder, tokens: Tensor) -> EncoderOut:
     out: EncoderOut = encoder(tokens)
     require(set(out) == KEYS, f"the result must have {', '.join(sorted(KEYS))}; has {', '.join(sorted(out))}")
@@ -90,11 +81,9 @@ def _encode(encoder: SourceEncoder, tokens: Tensor) -> EncoderOut:
     return out
 
 
-def _check_order(encoder: SourceEncoder, out: EncoderOut) -> None:
-    """Two hypotheses for each sentence; then those of the last sentences alone."""
-    wide = encoder.reorder_encoder_out(out, torch.arange(len(LENGTHS)).repeat_interleave(2))
-    few = encoder.reorder_encoder_out(wide, torch.arange(2, 2 * len(LENGTHS)))
-    rule = "reorder_encoder_out must keep one entry per sentence, and rows must name the sentence of each row"
-    for found, first in ((wide, 0), (few, 1)):
-        equal(found["rows"], torch.arange(len(LENGTHS) - first).repeat_interleave(2), rule)
-        equal(found["encodings"], out["encodings"][first:], rule)
+def _check_gradients(encoder: SourceEncoder, sentence: Tensor) -> None:
+    encodings = encoder(sentence.unsqueeze(0))["encodings"]
+    (gradient,) = torch.autograd.grad(encodings.pow(2).sum(), encoder.embed_tokens.weight, allow_unused=True)
+    reached = gradient is not None and bool(gradient[sentence].abs().sum(1).gt(0).all())
+    require(reached, "gradients must reach the embeddings of all words")
+    require(gradient.isfinite().all(), "gradients must be finite")

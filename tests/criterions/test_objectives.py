@@ -232,12 +232,8 @@ def test_gumbel_is_its_formula_and_tends_to_samples():
     torch.testing.assert_close(terms.loss, expected)
     torch.testing.assert_close(gradients(terms.loss, parts), gradients(expected, parts), rtol=1e-9, atol=1e-11)
     exact = evaluate(batch).reconstruction
-    for options in ({"gumbel_tau": 1e-3}, {"gumbel_tau": 1.0, "gumbel_straight_through": True}):
-        values = [run("elbo-gumbel", batch, **options).reconstruction.detach() for _ in range(400)]
-        assert_mean(torch.stack(values).unsqueeze(1), exact)
-    # straight through: the posterior gets a gradient beyond that of the KL
-    hard = run("elbo-gumbel", batch, gumbel_tau=1.0, gumbel_straight_through=True, kl_weight=0.0)
-    assert gradients(hard.loss, parts, ["posterior_scores"])[0].abs().sum() > 0
+    values = [run("elbo-gumbel", batch, gumbel_tau=1e-3).reconstruction.detach() for _ in range(400)]
+    assert_mean(torch.stack(values).unsqueeze(1), exact)
 
 
 def test_dirichlet_with_two_positions_against_quadrature():
@@ -308,7 +304,6 @@ def options_of_criterion(**options):
         ({"objective": "elbo-enum", "baseline": "none"}, "--baseline none: --objective elbo-enum does not read it"),
         ({"objective": "elbo-gumbel", "exact_positions": 2}, "or choose elbo-sum-and-sample"),
         ({"objective": "marginal", "topk_positions": 3}, "or choose topk-marginal"),
-        ({"objective": "elbo-gumbel", "gumbel_anneal_updates": 5}, "nothing is annealed without --gumbel-tau-start"),
     ],
 )
 def test_options_that_no_one_reads_are_refused(options, message):

@@ -27,8 +27,6 @@ PREDICTIONS = [
     {"latent_topk": 5},
     {"latent_prediction": "soft"},
     {"input_feeding": "none"},
-    {"latent_topk": 2, "latent_topk_feed": True},
-    {"latent_topk": 5, "latent_topk_feed": True},
     LINEAR,
     {**LINEAR, "latent_topk": 2},
     {**LINEAR, "latent_prediction": "soft"},
@@ -68,12 +66,6 @@ def test_packed_products(made, lengths, tracing):
 @pytest.mark.parametrize("made", MODELS[:4], ids=named)
 def test_temperature(made, tracing):
     assert_same(made(torch.float32), batch(), temperature=1.7)
-
-
-def test_the_context_of_the_best_is_fed():
-    model, usual = make(latent_topk=2, latent_topk_feed=True), make(latent_topk=2)
-    fed, other = (walk(fixed(one), batch())[-1].weights for one in (model, usual))
-    assert (fed - other).abs().max() > 1e-5
 
 
 def test_blocks(monkeypatch):

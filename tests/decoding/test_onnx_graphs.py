@@ -70,8 +70,6 @@ def test_options_of_models(options, tmp_path):
     "options",
     [
         {"latent_topk": 3},
-        {"latent_topk": 2, "latent_topk_feed": True, "input_feeding": "context"},
-        {"latent_topk": 4, "latent_topk_feed": True, "input_feeding": "context"},
         {"latent_prediction": "soft"},
         {"latent_topk": 3, "output_layer": "linear"},
         {"output_layer": "linear"},

@@ -10,6 +10,7 @@ from typing import List
 import pytest
 from recorded_recipes import train_command
 
+from fairseq_attn_plugin.analysis.records import open_records
 from fairseq_attn_plugin.commands.recipe import header, names
 
 from cli import run_cli
@@ -120,3 +121,12 @@ def test_imports_exist(page: Path) -> None:
             if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "fairseq_attn_plugin":
                 module = import_module(node.module)
                 assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
+
+
+def test_the_documented_program_writes_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (program,) = fenced(REPO / "docs/analysis/extract.md", "python")
+    assert len(program.splitlines()) <= 15
+    exec(program, {})
+    (one,) = open_records("opus.jsonl")
+    assert one.source_words == ["Ein", "Hund"] and one.word_attention()[0, 0] == pytest.approx(0.9)

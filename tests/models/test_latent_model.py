@@ -69,39 +69,8 @@ def test_topk_without_effect_is_told_once(caplog):
     assert [record.getMessage().partition(",")[0] for record in caplog.records] == ["--latent-topk 2: has no effect"]
 
 
-def test_topk_feeds_the_context_of_these_positions():
-    """The second step's prior follows from the restricted, renormalised context of the first; training is as before."""
-    model, net_input = make(latent_topk=2, decoder_layers=1), sample()["net_input"]
-    decoder, target = model.decoder, net_input["prev_output_tokens"]
-    encoder_out = model.encoder(net_input["src_tokens"])
-    encodings = encoder_out["encodings"]
-    plain = model(**net_input)[1]["attn"][0]
-    decoder.topk_feed = True
-    found = model(**net_input)[1]["attn"][0]
-    torch.testing.assert_close(found[:, 0], plain[:, 0])
-    assert (found[:, 1] - plain[:, 1]).abs().max() > 1e-5
-    context = torch.stack(
-        [
-            sum(weight * row[place] for weight, place in zip(best / best.sum(), places, strict=True))
-            for row, (best, places) in zip(encodings, (w.topk(2) for w in plain[:, 0]), strict=True)
-        ]
-    )
-    progress = {}
-    decoder(target[:, :1], encoder_out, progress)
-    state = decoder.get_incremental_state(progress, "progress").state
-    fed = torch.cat([decoder.embed_tokens(target[:, 1]), context], 1).unsqueeze(1)
-    hidden, _ = decoder.lstm(fed, tuple(x.transpose(0, 1).contiguous() for x in (state.hidden, state.cell)))
-    memory = decoder.attention.precompute(encodings, encoder_out["pad_mask"])
-    torch.testing.assert_close(decoder.attention.step(hidden, memory).weights[:, 0], found[:, 1])
-    decoder.topk = 6
-    torch.testing.assert_close(model(**net_input)[1]["attn"][0], plain)
-    decoder.topk = 2
-    torch.testing.assert_close(model.train()(**net_input)[1]["attn"][0], plain)
-
-
-@pytest.mark.parametrize("feed", [False, True])
-def test_steps_of_a_search_equal_the_whole(feed):
-    assert_steps_equal_the_whole(make(latent_topk=2, latent_topk_feed=feed), sample()["net_input"]["src_tokens"])
+def test_steps_of_a_search_equal_the_whole():
+    assert_steps_equal_the_whole(make(latent_topk=2), sample()["net_input"]["src_tokens"])
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -340,7 +309,6 @@ def test_logged_values_of_two_workers_are_those_of_one():
         ({"control_variates": True}, "--control-variates True.*False with --objective elbo-enum.*wake-sleep"),
         ({"objective": "wake-sleep", "num_samples": 1, "control_variates": True}, "--num-samples 1.*at least 2 with"),
         ({"gumbel_tau": 0.0}, "--gumbel-tau 0.0.*above 0"),
-        ({"gumbel_tau_start": -1.0}, "--gumbel-tau-start -1.0.*above 0"),
         ({"kl_weight": -0.5}, "--kl-weight -0.5.*0 or more"),
     ],
 )
@@ -353,8 +321,6 @@ def test_wrong_options_of_the_criterion(options, message):
     ("options", "message"),
     [
         ({"latent_topk": 0}, "--latent-topk 0.*at least 1"),
-        ({"latent_topk_feed": True}, "--latent-topk-feed: needs --latent-topk K"),
-        ({"latent_topk_feed": True, "latent_topk": 2, "input_feeding": "none"}, "needs --input-feeding context"),
         ({"latent_topk": 1025}, "--latent-topk 1025.*1024"),
         ({"latent_prediction": "best"}, "--latent-prediction best.*auto, marginal, soft"),
         ({"input_feeding": "output"}, "--input-feeding output.*context or none"),

@@ -118,7 +118,6 @@ class Looks(SoftAttention):
     ("options", "message"),
     [
         ({"input_feeding": "none"}, "--input-feeding none: posterior attention feeds .*must be context"),
-        ({"latent_topk_feed": True, "latent_topk": 2}, "--latent-topk-feed: .*use --posterior-topk"),
         ({"posterior_topk": 0}, "--posterior-topk 0: must be at least 1"),
         ({"attention": "sigmoid"}, "--attention sigmoid: the weights do not sum to one"),
         ({"attention": "mocha"}, "--attention mocha: has expectations in training and choices in translation"),

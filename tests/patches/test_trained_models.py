@@ -47,7 +47,6 @@ def parsed(data, *arguments):
     [
         ([], {}),
         (["--latent-topk", "3"], {"latent_topk": 3}),
-        (["--latent-topk", "3", "--latent-topk-feed"], {"latent_topk": 3, "latent_topk_feed": True}),
         (["--model-overrides", "{'a': 1}", "--latent-topk", "3"], {"a": 1, "latent_topk": 3}),
         (["--latent-topk", "3", "--model-overrides", "{'a': 1}"], {"a": 1, "latent_topk": 3}),
         (["--lexicon", "f.tsv", "--lexicon-epsilon", "0.5"], {"lexicon": "f.tsv", "lexicon_epsilon": 0.5}),

@@ -61,7 +61,7 @@ class PerRow(LSTMEncoder):
         ),
         (
             broken(lambda out, tokens: {"hidden": torch.cat([out["hidden"], out["hidden"]], -1)}),
-            r"hidden must be of shape \(1, 1, 6\), is of \(1, 1, 12\)",
+            r"hidden must be of shape \(4, 1, 6\), is of \(4, 1, 12\)",
         ),
         (Nameless, "the result must have .*, tokens; has"),
         (PerRow, "reorder_encoder_out must keep one entry per sentence"),

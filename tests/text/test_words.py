@@ -3,7 +3,6 @@
 import pytest
 
 from fairseq_attn_plugin.analysis.alignment.subword_links import convert_file
-from fairseq_attn_plugin.analysis.importing.formats import beside
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import tokens
 from fairseq_attn_plugin.text.reading import has_several_sentences
@@ -58,10 +57,6 @@ def test_the_line_is_named(tmp_path):
     de, en, links = (str(tmp_path / name) for name in ("de", "en", "links"))
     with pytest.raises(OptionError, match=r"links, line 2: has the white space U\+00A0"):
         convert_file(links, de, en, tmp_path / "out")
-    pairs = beside(iter("ab"), "x", "--source", de)
-    assert next(pairs) == ("a", ["eins"])
-    with pytest.raises(OptionError, match=r"^--source .*de, line 2: has the white space U\+00A0"):
-        next(pairs)
 
 
 LEXICON = {"haus": "house", "schäferhund": "shepherd", "hund": "dog"}

@@ -95,7 +95,7 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[AlignedSy
     if records.header.target != "reference":
         raise OptionError(
             f"{path}: has the model's own translations ({records.header.target}); gold alignments link the "
-            "references, so extract without --beam, or import with --forced"
+            "references, so extract without --beam"
         )
     expected = None if corpus is None else corpus.lengths
     if corpus is not None and expected is not None and len(expected) != count:

@@ -198,16 +198,9 @@ def align_both(
     return result
 
 
-def linking_in(records: Records, linking: Linking) -> Linking:
-    """The rule with the name of the matrix; for imported links one that takes them all, as those of a word tie."""
-    linking = linking._replace(weights=records.weights_name(linking.weights))
-    imported = linking.threshold is None and records.header.options.get("links") is True
-    return linking._replace(threshold=10**-DIGITS) if imported else linking
-
-
 def linked_sentences(records: Records, linking: Linking) -> Iterator[Tuple[int, _Linked]]:
     """Yields the number of each sentence, its units and their links."""
-    linking = linking_in(records, linking)
+    linking = linking._replace(weights=records.weights_name(linking.weights))
     total = records.header.sentences
     for record in tqdm(records, desc=records.label, total=total, unit=" sentences", disable=None):
         source, target = record.units(linking.level)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from pathlib import Path
-from typing import Any, Collection, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Collection, NamedTuple, Sequence, Union
 
 import numpy as np
 
@@ -23,7 +25,7 @@ _SMALL_CELL = 0.2  # the least for a label of 9 points
 _LEAST_CELL = 0.15  # room for a label of 7.5 points
 _LONG = 30  # tokens; longer sentences have smaller cells
 _WIDTH = 18.0  # inches; a picture is wider only if one panel is
-_GAP = 0.3  # inches between panels
+_LETTER = 0.08  # inches, of a token's label
 _LONGEST_LABEL = 30  # characters
 _GOLD = SERIES_COLOURS[1]
 
@@ -40,7 +42,7 @@ class Panel(NamedTuple):
 
 
 def heatmaps(panels: Sequence[Panel], path: Union[str, Path]) -> None:
-    """Draw matrices side by side to ``path``, on one scale.
+    """Draw matrices side by side to ``path``, in boxes of one size and on one scale.
 
     A dark cell has a great weight. The scale runs from 0 to 1, or to the greatest weight if that is above 1. Source
     tokens are above each panel. Target tokens are at its left, unless the panel before has the same tokens. Panels
@@ -57,41 +59,43 @@ def heatmaps(panels: Sequence[Panel], path: Union[str, Path]) -> None:
     for panel in panels:
         _check_panel(panel)
     path = check_drawing(path)
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
     greatest = max(1.0, *(float(panel.weights.max(initial=0.0)) for panel in panels))
-    cell = _cell(panels)
-    # an inch: positions are inches until all sizes are known
-    with canvas("attention", (1, 1)) as figure:
-        boxes = []
-        for panel in panels:
-            axes = figure.add_axes((0, 0, cell * max(len(panel.source), 2), cell * max(len(panel.target), 1)))
+    rows, columns = (max(max(panel.weights.shape[side] for panel in panels), 2) for side in (0, 1))
+    cell = min(_CELL, max(_LEAST_CELL, _CELL * _LONG / max(rows, columns)))
+    left, above = (
+        _LETTER * max(len(_clip(token)) for panel in panels for token in ("", *getattr(panel, side)))
+        for side in ("target", "source")
+    )
+    # smaller cells, if all panels then fit into one row
+    fitting = (_WIDTH / len(panels) - left) / columns
+    cell = min(cell, fitting) if fitting >= _SMALL_CELL else cell
+    beside = min(len(panels), max(1, int(_WIDTH / (cell * columns + left))))
+    below = math.ceil(len(panels) / beside)
+    size = beside * (cell * columns + left) + 1, below * (cell * rows + above + 0.7)
+    with canvas("attention", size) as figure:
+        figure.set_layout_engine("constrained", h_pad=0.1, w_pad=0.1)
+        places = figure.subplots(below, beside, squeeze=False).flatten()
+        for place in places[len(panels) :]:
+            place.remove()
+        for number, (axes, panel) in enumerate(zip(places, panels)):
             _draw_panel(axes, panel, greatest, 9 if cell >= _SMALL_CELL else 7.5)
-            boxes.append(_Box(axes, panel, _margins(axes), _text_width(figure, panel.label)))
-        _legend(boxes)
-        _arrange(figure, boxes, greatest)
+            title = textwrap.fill(panel.label, max(8, int(cell * columns / _LETTER)))
+            axes.set_title(literal(title), loc="left", fontsize=10, weight="bold")
+            named = number % beside == 0 or tuple(panel.target) != tuple(panels[number - 1].target)
+            axes.tick_params(labelleft=named)
+        _legend(places, panels)
+        ticks = [0, greatest / 2, greatest]
+        scale = ScalarMappable(Normalize(0, greatest), SCALE)
+        shrink = min(0.5, 1.6 / size[1])
+        bar = figure.colorbar(
+            scale, ax=list(places[: len(panels)]), ticks=ticks, shrink=shrink, aspect=15, anchor=(0, 1)
+        )
+        bar.ax.set_yticklabels([f"{value:.3g}" for value in ticks])
+        bar.ax.tick_params(labelsize=8, length=2)
         save(figure, path)
-
-
-def _cell(panels: Sequence[Panel]) -> float:
-    """The size of a cell in inches: smaller for long sentences, and if all panels then fit into one row."""
-    longest = max(max(panel.weights.shape) for panel in panels)
-    cell = min(_CELL, max(_LEAST_CELL, _CELL * _LONG / max(longest, 1)))
-    columns = sum(max(panel.weights.shape[1], 2) for panel in panels)
-    beside = 0.9 * (_WIDTH - _GAP * len(panels)) / columns  # a tenth of the width is for target tokens
-    return min(cell, beside) if beside >= _SMALL_CELL else cell
-
-
-class _Box(NamedTuple):
-    """A drawn panel; lengths are in inches."""
-
-    axes: Any
-    panel: Panel
-    margins: Tuple[float, float]  # for target tokens at the left, source tokens above
-    label_width: float
-
-    @property
-    def size(self) -> Tuple[float, float]:
-        bounds = self.axes.get_position()
-        return bounds.width, bounds.height
 
 
 def _check_panel(panel: Panel) -> None:
@@ -132,71 +136,10 @@ def _clip(token: str) -> str:
     return token if len(token) <= _LONGEST_LABEL else token[: _LONGEST_LABEL - 1] + "\u2026"
 
 
-def _margins(axes: Any) -> Tuple[float, float]:
-    figure = axes.figure
-    around = axes.get_tightbbox(figure.canvas.get_renderer())
-    return max(0.0, -around.x0 / figure.dpi), max(0.0, around.y1 / figure.dpi - axes.get_position().height)
-
-
-def _text_width(figure: Any, text: str) -> float:
-    label = figure.text(0, 0, literal(text), fontsize=10, weight="bold")
-    width = label.get_window_extent(figure.canvas.get_renderer()).width / figure.dpi
-    label.remove()
-    return width
-
-
-def _legend(boxes: Sequence[_Box]) -> None:
+def _legend(places: Sequence[Any], panels: Sequence[Panel]) -> None:
     """Explains the boxes around cells, below the first panel that has any."""
-    for axes, panel, _, _ in boxes:
+    for axes, panel in zip(places, panels):
         if panel.gold or panel.possible:
             text = "\u25a1 gold link" + (", dashed: only possible" if {*panel.possible} - {*panel.gold} else "")
-            legend = axes.annotate(text, (0, 0), (0, -6), "axes fraction", "offset points", va="top")
-            legend.set(color=_GOLD, fontsize=8)
+            axes.set_xlabel(text, loc="left", color=_GOLD, fontsize=8)
             return
-
-
-def _arrange(figure: Any, boxes: Sequence[_Box], greatest: float) -> None:
-    """Places panels in rows, writes their labels, and adds the scale."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    rows: List[List[_Box]] = []
-    lefts: List[float] = []  # of the boxes, in order
-    right = 0.0
-    for number, box in enumerate(boxes):
-        named = not rows or tuple(box.panel.target) != tuple(boxes[number - 1].panel.target)
-        width = max(box.size[0], box.label_width)
-        left = right + (box.margins[0] + _GAP if named else _GAP)
-        if not rows or left + width > _WIDTH:
-            rows.append([])
-            named, left = True, box.margins[0]
-        box.axes.tick_params(labelleft=named)
-        rows[-1].append(box)
-        lefts.append(left)
-        right = left + width
-    widest = max(left + max(box.size[0], box.label_width) for left, box in zip(lefts, boxes))
-    heights = [(max(box.margins[1] for box in row) + 0.3, max(box.size[1] for box in row) + 0.35) for row in rows]
-    width, height = widest + 0.6, sum(map(sum, heights))
-    figure.set_size_inches(width, height)
-    top, places = height, iter(lefts)
-    for row, (above, below) in zip(rows, heights):
-        for (axes, panel, _, _), left in zip(row, places):
-            size = axes.get_position().size
-            axes.set_position((left / width, (top - above - size[1]) / height, size[0] / width, size[1] / height))
-            axes.annotate(
-                literal(panel.label),
-                (0, 1),
-                (0, 72 * (above - 0.3) + 6),
-                "axes fraction",
-                "offset points",
-                fontsize=10,
-                weight="bold",
-            )
-        top -= above + below
-    bar_height = min(max(box.size[1] * height for box in rows[0]), 1.6)
-    bar = figure.add_axes(
-        ((widest + 0.15) / width, 1 - (heights[0][0] + bar_height) / height, 0.11 / width, bar_height / height)
-    )
-    figure.colorbar(ScalarMappable(Normalize(0, greatest), SCALE), cax=bar)
-    bar.set_yticks([0, greatest / 2, greatest], labels=[f"{value:.3g}" for value in (0, greatest / 2, greatest)])
-    bar.tick_params(labelsize=8, length=2)

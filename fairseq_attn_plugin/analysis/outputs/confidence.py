@@ -1,4 +1,4 @@
-"""Correlation of confidence with the quality of translations, and the sentence pairs whose attention looks sure.
+"""Correlation of confidence with the quality of translations.
 
 The correlations are Spearman's rho and Kendall's tau-b with sentence chrF. Their interval is the bootstrap's: the 2.5
 and 97.5 per cent quantiles over samples of the sentences with replacement.
@@ -6,19 +6,11 @@ and 97.5 per cent quantiles over samples of the sentences with replacement.
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
-from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.records.confidence import measures_of
-from fairseq_attn_plugin.analysis.records.files import Records
-from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import iter_lines
-from fairseq_attn_plugin.writing import whole_text
 
 Interval = Optional[Tuple[float, float]]
 
@@ -99,85 +91,3 @@ def _coefficient(function: object, left: np.ndarray, right: np.ndarray) -> Optio
     if (left == left[0]).all() or (right == right[0]).all():
         return None
     return float(function(left, right).statistic)  # type: ignore[operator]
-
-
-class Kept(NamedTuple):
-    """The outcome, in numbers of sentences."""
-
-    kept: int
-    read: int
-    corpus: int  # the records may lack sentences, which are not kept
-    least: float  # value of a kept sentence; NaN if there is none
-    empty: int  # sentences without words on one side, which are not kept
-
-
-def filter_records(records: Records, args: argparse.Namespace) -> Kept:
-    """Writes ``PREFIX.SOURCE`` and ``PREFIX.TARGET`` (languages), and the numbers of their sentences ``PREFIX.lines``.
-
-    Of equal sentences the first are kept; one without words on one side never is. One record is in memory at a time,
-    and a number for each if the best are sought, for which the file is read twice.
-
-    Args:
-        records: with the sentences
-        args: the options of ``fairseq-attn confidence``: ``by``, ``threshold`` or ``keep``, ``weights``; ``out``, the
-            prefix; ``source_text`` and ``target_text``, lines to write in the place of the records' words
-
-    Raises:
-        OptionError: a file cannot be read or written, has no such measure, or the texts have other numbers of lines
-    """
-    header = records.header
-    paths = (args.source_text, args.target_text)
-    texts = [None if path is None else list(iter_lines(path)) for path in paths]
-    for path, text in zip(paths, texts):
-        if text is not None and len(text) != header.sentences:
-            raise OptionError(f"{path}: has {len(text)} lines, the corpus has {header.sentences} sentences")
-    least, ties = (args.threshold, None) if args.threshold is not None else _quantile(records, args)
-    kept = read = empty = 0
-    smallest = np.inf
-    names = (header.source_lang, header.target_lang, "lines")
-    with contextlib.ExitStack() as stack:
-        outs = [
-            stack.enter_context(
-                whole_text(f"{args.out}.{name}", f"--out {args.out}: {args.out}.{name} cannot be written")
-            )
-            for name in names
-        ]
-        for record, value in _valued(records, args, "filter"):
-            read += 1
-            if value is None:
-                empty += 1
-                continue
-            if value < least or (value == least and ties == 0):
-                continue
-            if value == least and ties is not None:
-                ties -= 1
-            kept, smallest = kept + 1, min(smallest, value)
-            words = (record.source_words, record.target_words)
-            lines = [" ".join(side) if text is None else text[record.id] for side, text in zip(words, texts)]
-            for out, line in zip(outs, (*lines, str(record.id))):
-                out.write(line + "\n")
-    return Kept(kept, read, header.sentences, smallest if kept else float("nan"), empty)
-
-
-def _valued(records: Records, args: argparse.Namespace, what: str) -> Iterator[Tuple[Record, Optional[float]]]:
-    """Yields the records with their values: None without words on one side, where attention tells nothing."""
-    for record in tqdm(records, what, records.header.sentences, unit=" sentences", disable=None):
-        if not any(record.source_words) or not any(record.target_words):
-            yield record, None
-            continue
-        values = measures_of(record, records.weights_name(args.weights))
-        by = args.by or "confidence"
-        if by not in values:
-            raise OptionError(f"--by {by}: {records.path}, sentence {record.id}, has no probabilities")
-        yield record, values[by]
-
-
-def _quantile(records: Records, args: argparse.Namespace) -> Tuple[float, Optional[int]]:
-    """The least value that is kept, and how many sentences with exactly this value."""
-    found = [value for _, value in _valued(records, args, "measure")]
-    values = np.array([value for value in found if value is not None])
-    wanted = min(round(args.keep * len(found)), len(values))
-    if not wanted:
-        return np.inf, 0
-    least = float(np.partition(values, len(values) - wanted)[len(values) - wanted])
-    return least, wanted - int((values > least).sum())

@@ -26,13 +26,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.drawing.canvas import grouped_bars
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import iter_lines
@@ -270,8 +267,8 @@ def _percent(share: Optional[float]) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
 
 
-def add_frequencies(document: Document, analysis: Analysis, folder: Optional[Path]) -> None:
-    """Rare and frequent words in the outputs, and their accuracy; with pictures if there is a folder for them."""
+def add_frequencies(document: Document, analysis: Analysis) -> None:
+    """Rare and frequent words in the outputs, and their accuracy."""
     document.heading("Rare and frequent words")
     document.paragraph(
         "Share of all words in each tenth of the training text, from its rarest to its most frequent words, in per "
@@ -279,28 +276,8 @@ def add_frequencies(document: Document, analysis: Analysis, folder: Optional[Pat
         f"{CLOSEST}: closest to the reference. {LEAST}: least over-representation."
     )
     document.table(*frequency_table(analysis))
-    texts = [REFERENCE, *analysis.accuracies]
-
-    def draw_shares(name: str, title: str, places: Sequence[int]) -> None:
-        if folder is not None:
-            bars = {text: [analysis.shares[text][place] for place in places] for text in texts}
-            groups = [analysis.percents.names[place] for place in places]
-            labels = ("percentile of training frequency, rare words first", "share of the words, percent")
-            draw = partial(grouped_bars, groups, bars, title=title, axes_labels=labels, first_is_reference=True)
-            document.picture(folder / f"{name}.png", f"{title}.", draw)
-
-    everything = range(len(analysis.percents.names))
-    draw_shares("frequency", "All words", everything)
-    draw_shares("rare", "Rare words", [*everything[:RARE], everything[-1]])
     document.subheading("Accuracy of target words")
     document.paragraph(
         "F (precision / recall) in per cent, by the number of times that a word occurs in the training text."
     )
     document.table(*accuracy_table(analysis))
-    if folder is not None:
-        f1 = {
-            name: [None if one.f1 is None else 100 * one.f1 for one in of] for name, of in analysis.accuracies.items()
-        }
-        labels = ("times in the training text", "F, percent")
-        draw = partial(grouped_bars, analysis.counts.names, f1, axes_labels=labels)
-        document.picture(folder / "accuracy.png", "F by training count.", draw)

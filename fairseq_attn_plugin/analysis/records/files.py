@@ -65,7 +65,7 @@ def from_values(values: Dict[str, Any], header: Header) -> Record:
         weights = {name: _numbers(values[name], shape) for name in header.weights}
         if any((matrix < 0).any() for matrix in weights.values()):
             raise ValueError
-        # imported attention may come without probabilities
+        # attention of another program may come without probabilities
         scores = _numbers(values["scores"], shape[:1]).tolist() if len(values["scores"]) else []
         source, target, reference = values["source"], values["target"], values.get("reference")
         if not (isinstance(source, list) and isinstance(target, list) and _whole(values["id"])):

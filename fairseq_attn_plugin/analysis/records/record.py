@@ -72,7 +72,7 @@ class Record:
     ``source`` and ``target`` are subwords without the end of the sentence, of lengths N and T. Each matrix in
     ``weights`` is ``[T + 1, N + 1]``: a row for each target subword, then the end; a column for each source subword,
     then the end. ``scores`` are the T + 1 natural log probabilities of the target subwords and the end; the list is
-    empty if they are unknown, as for imported attention.
+    empty if they are unknown.
     """
 
     id: int  # number of the sentence in the corpus, from 0

@@ -207,9 +207,7 @@ def _document(read: _Read, out: Path, settings: Namespace) -> Document:
     sections.add_heatmaps(document, shown, out, read.alignments, explored)
     outputs = {one.system.name: read.outputs[one.system.name] for one in shown}
     if read.training is not None:
-        (out / "frequency").mkdir(exist_ok=True)
-        words = frequency.analyse(read.training, read.reference, outputs)
-        frequency.add_frequencies(document, words, out / "frequency")
+        frequency.add_frequencies(document, frequency.analyse(read.training, read.reference, outputs))
     sections.add_examples(document, read.source, read.reference, outputs, out, explored)
     sections.add_explorer(document, out, explored)
     sections.add_origin(document, read.reported, read.failed, settings.command)

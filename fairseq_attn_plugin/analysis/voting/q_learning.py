@@ -1,4 +1,4 @@
-"""The agent of :mod:`.word_table`: where its hops lead, the exact value of the best policy, and deep Q-learning.
+"""The agent of :mod:`.word_table`: where its hops lead, and deep Q-learning.
 
     Q(S, A) <- Q(S, A) + alpha [ R + max_a Q(S', a) - Q(S, A) ]
 
@@ -90,20 +90,6 @@ def paths(start: Neighbours, source: Neighbours, threshold: float, horizon: int)
         cosines[alive, step] = near.cosines[on].gather(1, first).squeeze(1)
         near = Neighbours(source.words[here], source.cosines[here])
     return Paths(words, cosines)
-
-
-def best_values(path: Paths, hop_cost: float) -> Tensor:
-    """Exact Q of hopping, ``[S, H]``, by dynamic programming; -inf after the last hop. Stopping has the value 0.
-
-    Q(S_i, hop) = cos(S_i+1, S_i) - C + max(0, Q(S_i+1, hop))
-    """
-    result = torch.full_like(path.cosines, float("-inf"))
-    after = torch.zeros(len(result))
-    for step in reversed(range(result.size(1))):
-        there = path.words[:, step].ge(0)
-        result[there, step] = (path.cosines[:, step] - hop_cost + after)[there]
-        after = result[:, step].clamp(min=0)
-    return result
 
 
 class Settings(NamedTuple):

@@ -29,8 +29,7 @@ The paper leaves some details open. The choices here are:
 
 With a threshold above 0 every hop has a positive reward, so hopping is always better than stopping. The hop cost C (an
 extension; 0 by default) is subtracted from the reward of every hop. Between the threshold and 1 it gives the agent a
-choice: it stops before words that are not worth their cost, unless better ones follow. A start word has one path, and
-dynamic programming finds the exact best values on it (:mod:`.q_learning`), beside which the command prints the agent's.
+choice: it stops before words that are not worth their cost, unless better ones follow.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ from fairseq_attn_plugin.analysis.voting.q_learning import (
     Paths,
     Settings,
     States,
-    best_values,
     greedy_hops,
     learn,
     nearest,
@@ -104,8 +102,8 @@ def world(
             f"--threshold {threshold:g}: no target word has a source word of that cosine; the highest cosine is "
             f"{math.floor(highest * 1e4) / 1e4:g} ({pair}); give a threshold below it, or embeddings that share a space"
         )
-    if not best_values(path, hop_cost)[:, 0].gt(0).any():
-        highest = float(path.cosines.max())
+    highest = float(path.cosines.max())
+    if highest <= hop_cost:
         raise OptionError(
             f"--hop-cost {hop_cost:g}: no hop is worth it; the highest cosine is {highest:.4g}, so give less"
         )
@@ -115,30 +113,6 @@ def world(
             "that cosine; give a lower threshold, or other embeddings"
         )
     return path, States.of(path, target, source)
-
-
-def describe_rewards(path: Paths, hops: Tensor, frequencies: Tensor, hop_cost: float) -> str:
-    """The mean reward of an episode, the best one by dynamic programming, and how often the agent stops as it does.
-
-    Args:
-        path: of every word of the target vocabulary
-        hops: ``[Vt]``, the number of hops that the agent makes
-        frequencies: ``[Vt]``, the weights of the words
-        hop_cost: of a hop
-    """
-    possible = path.words[:, 0].ge(0)
-    weights = frequencies.double() * possible
-    weights /= weights.sum()
-    made = torch.arange(path.words.size(1)) < hops.unsqueeze(1)
-    earned = (weights * ((path.cosines - hop_cost) * made).sum(1)).sum()
-    values = best_values(path, hop_cost)
-    best = (weights * values[:, 0].clamp(min=0)).sum()
-    # the best policy stops before the first hop that is not worth its cost
-    agree = hops.eq(values.gt(0).int().cumprod(1).sum(1))[possible]
-    return (
-        f"agent: mean reward of an episode {earned:.4f}, the best possible {best:.4f}; it stops where the best policy "
-        f"does for {int(agree.sum())} of {len(agree)} words"
-    )
 
 
 def add_agent_options(parser: Any) -> None:
@@ -224,7 +198,6 @@ def write_table(args: argparse.Namespace) -> None:
         "words": words,
     }
     write_json("--agent", args.agent, content)
-    print(describe_rewards(path, hops, frequencies, args.hop_cost))
     share = float((frequencies * hops.gt(0)).sum() / frequencies.sum())
     print(
         f"{args.agent}: {len(words)} of {int(ordinary_words(target_words).sum())} target words ({share:.1%} of the "

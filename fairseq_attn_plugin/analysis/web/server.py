@@ -1,28 +1,16 @@
-"""The server of ``fairseq-attn serve``: the page at ``/``, and addresses that answer in JSON.
+"""The server of ``fairseq-attn serve``: the page at ``/``, and ``/translate``, which answers in JSON.
 
-``/translate`` translates a sentence, ``/health`` says that the server runs. It is for one reader, on this machine: it
-answers requests to this machine that no page from elsewhere has sent, reads bodies of a bounded length that arrive in
-bounded time, and translates one sentence at a time. uvicorn bounds the connections and the headers of a request.
+It is for one reader, on this machine: it listens on 127.0.0.1, refuses what a page from elsewhere has sent, and reads
+requests of a bounded length.
 """
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import ipaddress
+import contextlib
 import json
-import re
-import socket
-from typing import Any, Awaitable, Callable, Dict, List, Optional, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Dict, List, Optional, Sequence
 from urllib.parse import urlsplit
-
-import uvicorn
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
 
 from fairseq_attn_plugin.analysis.inference.translation import MOST_CHARACTERS, Translation
 from fairseq_attn_plugin.analysis.pages import frame
@@ -31,203 +19,122 @@ from fairseq_attn_plugin.analysis.web.explore import finite, side
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences
 
-# of a body: JSON may write a character as \ud83d\ude00; the rest is for the other members
+HOST = "127.0.0.1"
+# of a request: JSON may write a character as \ud83d\ude00; the rest is for the other members
 MOST_BYTES = 12 * MOST_CHARACTERS + 4096
-MOST_SECONDS = 10.0  # until a body has arrived
-MOST_CONNECTIONS = 64  # uvicorn answers a further one with 503
-# the message does not contain the machine's name, since a page from elsewhere could read it
-_WRONG_HOST = (
-    "this server does not answer to this host name; use localhost, an address such as 127.0.0.1 or the machine's own "
-    "name, or start fairseq-attn serve with --host NAME"
-)
-_QUESTION = 'send {"text": "a sentence"}, with "nbest" for several translations: '
 _KINDS = {"text": (str, "a text"), "nbest": (int, "a number"), "prefix": (str, "a text"), "model": (str, "a text")}
 
 
-# --- the socket -------------------------------------------------------------------------------------------------------
+class Server(ThreadingHTTPServer):
+    """A server at a port of this machine, at any free one if ``port`` is 0. Requests wait until :meth:`start`.
 
-
-def is_local(host: str) -> bool:
-    """Whether only programs on this machine can reach a server at this address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens there, at any free port if ``port`` is 0. Raises ``OptionError`` if none can be opened."""
-    if not 0 <= port <= 65535:
-        raise OptionError(f"--port {port}: must be from 0 (any free port) to 65535")
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    except (socket.gaierror, UnicodeError):
-        raise OptionError(f"--host {host}: must be an address, or a name that this machine can resolve") from None
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            reason = "is taken by another program; choose another, or 0 for any free port"
-        elif error.errno in (errno.EACCES, errno.EPERM):
-            reason = "needs administrator rights; choose one above 1023"
-        else:
-            raise OptionError(f"--host {host}: cannot be used: {error.strerror}") from None
-        raise OptionError(f"--port {port}: {reason}") from None
-
-
-def run(app: Starlette, listener: socket.socket) -> None:
-    """Answers requests at a socket until Ctrl+C."""
-    config = uvicorn.Config(
-        app, log_level="warning", http="h11", ws="none", limit_concurrency=MOST_CONNECTIONS, timeout_graceful_shutdown=1
-    )
-    uvicorn.Server(config).run(sockets=[listener])
-
-
-# --- what is answered to whom -----------------------------------------------------------------------------------------
-
-
-def application(
-    translators: Any,
-    host: str = "127.0.0.1",
-    nbest: int = 1,
-    notes: Optional[List[str]] = None,
-    examples: Sequence[str] = (),
-) -> Starlette:
-    """The application for one or several translators.
-
-    Args:
-        translators: {label: translator} of one direction, or one translator
-        host: a host name that requests may use, in addition to addresses, ``localhost`` and the machine's own name
-        nbest: number of translations, unless a request gives another
-        notes: sentences that the page shows to its reader
-        examples: sentences that the page offers
+    A browser opens connections that it may not use, so that each has a thread; translators translate one sentence at a
+    time. Raises ``OptionError`` if the port cannot be opened.
     """
-    models: Dict[str, Any] = translators if isinstance(translators, dict) else {translators.path: translators}
-    first = next(iter(models.values()))
-    page = _page(models, notes or [], examples)
-    names = {_bare(name) for name in ("localhost", host, socket.gethostname())}
-    if not is_local(host):  # only the network uses the full name, and looking it up can be slow
-        names.add(_bare(socket.getfqdn()))
-    one_at_a_time = asyncio.Lock()
 
-    async def index(request: Request) -> Response:
-        return HTMLResponse(page)
-
-    async def health(request: Request) -> Response:
-        known = {"models": list(models), "languages": list(first.languages)}
-        return JSONResponse({"status": "ok", "checkpoint": first.path, **known})
-
-    async def translate(request: Request) -> Response:
-        body = b""
+    def __init__(self, port: int):
         try:
-            async with asyncio.timeout(MOST_SECONDS):
-                async for part in request.stream():
-                    body += part
-                    if len(body) > MOST_BYTES:
-                        return _error(413, f"the request is too long: at most {MOST_BYTES} bytes are read")
-        except TimeoutError:
-            return _error(408, f"the request did not arrive within {MOST_SECONDS:g} seconds")
+            super().__init__((HOST, port), _Handler)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or "must be from 0 to 65535"
+            raise OptionError(
+                f"--port {port}: cannot be opened: {reason}; choose another, or 0 for any free port"
+            ) from None
+
+    def start(self, models: Dict[str, Any], nbest: int, notes: Sequence[str], examples: Sequence[str]) -> None:
+        """Answers requests until Ctrl+C.
+
+        Args:
+            models: {label: translator}, all of one direction; the first one translates unless a request names another
+            nbest: number of translations, unless a request gives another
+            notes: sentences that the page shows to its reader
+            examples: sentences that the page offers
+        """
+        self.models, self.nbest, self.page = models, nbest, _page(models, notes, examples)
+        self.serve_forever()
+
+    def answer(self, body: bytes) -> Dict[str, Any]:
+        """The answer to a request; raises ``OptionError``, which says what is wrong with it."""
+        asked = _question(body)
+        label = asked.get("model") or next(iter(self.models))
+        if label not in self.models:
+            raise OptionError(f"model {label!r}: must be one of {', '.join(self.models)}")
+        found = self.models[label](asked["text"], asked.get("nbest", self.nbest), asked.get("prefix", ""))
+        remarks = [SEVERAL] if has_several_sentences(asked["text"]) else []
+        return {"translations": [as_json(one) for one in found], "remarks": remarks}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    timeout = 10.0  # seconds that a part of a request may take
+
+    def do_GET(self) -> None:
+        if self._is_ours("/"):
+            self._send(200, "text/html; charset=utf-8", self.server.page)
+
+    def do_POST(self) -> None:
+        if not self._is_ours("/translate"):
+            return
         try:
-            asked = _question(body)
-        except ValueError as error:
-            return _error(422, f"{_QUESTION}{error}")
-        model = asked.get("model")
-        if model is not None and model not in models:
-            return _error(400, f"model {model!r}: must be one of {', '.join(models)}")
-        translator = first if model is None else models[model]
+            length = int(self.headers.get("Content-Length") or -1)
+        except ValueError:
+            length = -1
+        if not 0 <= length <= MOST_BYTES:
+            return self._refuse(400, f"a request must have a Content-Length of at most {MOST_BYTES} bytes")
+        try:
+            found = self.server.answer(self.rfile.read(length))
+        except OptionError as error:
+            return self._refuse(400, str(error))
+        self._send(200, "application/json", json.dumps(found))
 
-        def answer() -> Response:
-            text = asked["text"]
-            try:
-                found = translator(text, asked.get("nbest", nbest), asked.get("prefix", ""))
-            except OptionError as error:
-                return _error(400, str(error))
-            remarks = [SEVERAL] if has_several_sentences(text) else []
-            return JSONResponse({"translations": [as_json(one) for one in found], "remarks": remarks})
+    def _is_ours(self, path: str) -> bool:
+        """Whether the request is for ``path``, and neither to another host nor of a page of another address.
 
-        async with one_at_a_time:
-            if await request.is_disconnected():
-                return Response()  # nobody reads it
-            return await run_in_threadpool(answer)
+        A page from elsewhere whose domain resolves to this machine (DNS rebinding) sends its own name as ``Host``. If
+        the request is refused, it is answered here.
+        """
+        host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
+        try:
+            known = urlsplit(f"//{host}").hostname in (HOST, "localhost")
+        except ValueError:
+            known = False
+        if not known or origin not in (None, f"http://{host}"):
+            self._refuse(403, f"only requests to {HOST} or localhost, from pages of this server, are answered")
+        elif self.path != path:
+            self._refuse(404, "there are GET / and POST /translate")
+        else:
+            return True
+        return False
 
-    def guarded(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        """Refuses by ``Host`` and ``Origin``, and forbids to store the answers."""
+    def _refuse(self, status: int, message: str) -> None:
+        self._send(status, "application/json", json.dumps({"error": message}))
 
-        async def checked(request: Request) -> Response:
-            asked = request.headers.get("host", "")
-            if not _is_ours(asked, names):
-                found: Response = _error(403, _WRONG_HOST)
-            elif _is_foreign(request.headers.get("origin"), asked):
-                found = _error(403, "requests from pages of other addresses are refused")
-            else:
-                found = await answer(request)
-            found.headers.update({"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
-            return found
+    def _send(self, status: int, kind: str, text: str) -> None:
+        with contextlib.suppress(ConnectionError):  # of a reader who has left
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.end_headers()
+            self.wfile.write(text.encode())
 
-        return checked
-
-    return Starlette(
-        routes=[
-            Route("/", guarded(index)),
-            Route("/health", guarded(health)),
-            Route("/translate", guarded(translate), methods=["POST"]),
-        ],
-        exception_handlers={HTTPException: _refused, Exception: _failed},
-    )
+    def log_message(self, format: str, *args: Any) -> None:
+        """Prints no line for each request."""
 
 
 def _question(body: bytes) -> Dict[str, Any]:
-    """The members of a request; raises ``ValueError``, which says what is wrong."""
+    """The members of a request; raises ``OptionError``, which says what is wrong."""
     try:
         asked = json.loads(body)
+        json.dumps(asked, ensure_ascii=False).encode()  # half of a character cannot be encoded
     except (ValueError, RecursionError):
-        raise ValueError("the request is no JSON") from None
-    if not isinstance(asked, dict):
-        raise ValueError("the request is no JSON object")
-    if asked.get("model", "") is None:
-        del asked["model"]
+        asked = None
+    if not isinstance(asked, dict) or "text" not in asked:
+        raise OptionError('send JSON such as {"text": "a sentence"}, with "nbest" for several translations')
     for name, (kind, what) in _KINDS.items():
         if name in asked and type(asked[name]) is not kind:
-            raise ValueError(f"{name}: must be {what}")
-        if re.search("[\ud800-\udfff]", str(asked.get(name, ""))):
-            raise ValueError(f"{name}: has half of a character")
-    if "text" not in asked:
-        raise ValueError("text: is missing")
+            raise OptionError(f"{name}: must be {what}")
     return asked
-
-
-def _is_ours(host: str, names: Any) -> bool:
-    """Whether ``Host`` is an address or one of ``names``.
-
-    A page from elsewhere whose domain resolves to this machine (DNS rebinding) sends its own name.
-    """
-    try:
-        name = _bare(urlsplit(f"//{host}").hostname or "")
-    except ValueError:
-        return False
-    try:
-        ipaddress.ip_address(name)
-        return True
-    except ValueError:
-        return name in names
-
-
-def _bare(name: str) -> str:
-    """A host name in lower case, without the trailing dot that a full name may have."""
-    return name.lower().removesuffix(".")
-
-
-def _is_foreign(origin: Optional[str], asked: str) -> bool:
-    """Whether a page of another address than ``asked`` sent the request."""
-    if not origin:
-        return False
-    try:
-        return urlsplit(origin).netloc != asked
-    except ValueError:
-        return True
-
-
-# --- the answers ------------------------------------------------------------------------------------------------------
 
 
 def as_json(translation: Translation) -> Dict[str, Any]:
@@ -258,20 +165,7 @@ def _rounded(rows: Any) -> List[List[Optional[float]]]:
     return [[finite(weight, DIGITS) for weight in row] for row in rows]
 
 
-def _error(status: int, message: str, headers: Any = None) -> JSONResponse:
-    """The one form of all errors."""
-    return JSONResponse({"error": message}, status_code=status, headers=headers)
-
-
-async def _refused(request: Request, problem: Any) -> Response:
-    return _error(problem.status_code, f"{request.method} {request.url.path}: {problem.detail}", problem.headers)
-
-
-async def _failed(request: Request, problem: Exception) -> Response:
-    return _error(500, f"the server failed ({type(problem).__name__}); its terminal shows the details")
-
-
-def _page(models: Dict[str, Any], notes: List[str], examples: Sequence[str]) -> str:
+def _page(models: Dict[str, Any], notes: Sequence[str], examples: Sequence[str]) -> str:
     languages = list(next(iter(models.values())).languages)
     shown = [
         {
@@ -288,7 +182,7 @@ def _page(models: Dict[str, Any], notes: List[str], examples: Sequence[str]) -> 
         "subwords": any(one.subwords != "none" for one in models.values()),
         "models": shown,
         "examples": list(examples),
-        "notes": notes,
+        "notes": list(notes),
     }
     return frame.page(
         "serve.html",

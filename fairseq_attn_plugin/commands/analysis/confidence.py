@@ -1,32 +1,28 @@
 """Measures how sure the attention of a model looks, and how far that tells the quality of its translations.
 
     fairseq-attn confidence soft.seed1=soft1.jsonl soft.seed2=soft2.jsonl --reference test.en
-    fairseq-attn confidence back.jsonl --keep 0.7 --out back.best
 
 The measures of each sentence are coverage and entropies of its attention (Rikters and Fishel 2017) and, to compare
 with, the model's own mean log probability and minus the length of the source. With references the table has the
-correlation of each measure with sentence chrF. ``--keep`` and ``--threshold`` write the sentence pairs whose attention
-looks sure, and their numbers, counted from 0.
+correlation of each measure with sentence chrF. ``--json`` has the measures of each sentence.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import re
 from typing import Any, Dict, List, Optional
 
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
-from fairseq_attn_plugin.analysis.outputs.confidence import Correlation, correlate, filter_records, sentence_chrf
+from fairseq_attn_plugin.analysis.outputs.confidence import Correlation, correlate, sentence_chrf
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_reference
 from fairseq_attn_plugin.analysis.pages.document import markdown_table
 from fairseq_attn_plugin.analysis.records.confidence import measures_of
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import at_least, flag
-from fairseq_attn_plugin.text.counting import counted
+from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.writing import check_output, write_json
 
 
@@ -37,29 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=12345, help="random seed of the bootstrap (default: 12345)")
     parser.add_argument("--json", metavar="FILE", help="also write all figures to FILE")
     parser.add_argument("--weights", metavar="NAME", help="matrix to use (default: attention)")
-    keep = parser.add_argument_group("sentence pairs to keep", "instead of the table, for one FILE")
-    which = keep.add_mutually_exclusive_group()
-    which.add_argument("--keep", type=float, metavar="SHARE", help="keep the best sentences, a share of all")
-    which.add_argument("--threshold", type=float, metavar="X", help="keep sentences of at least X")
-    keep.add_argument("--out", metavar="PREFIX", help="files to write: PREFIX.SOURCE, PREFIX.TARGET, PREFIX.lines")
-    keep.add_argument(
-        "--by",
-        choices="confidence coverage out in score length".split(),
-        help="measure, greater is better: confidence (default) = coverage + out + in; score: mean log probability; "
-        "length: short sources first",
-    )
-    keep.add_argument("--source-text", metavar="FILE", help="write these lines of the corpus, not the records' words")
-    keep.add_argument("--target-text", metavar="FILE", help="the same for the target side")
 
 
 def run(args: argparse.Namespace) -> None:
-    keeps = args.keep is not None or args.threshold is not None
-    for name in ("reference", "json") if keeps else ("out", "by", "source_text", "target_text"):
-        if getattr(args, name) is not None:
-            rule = "excludes --keep and --threshold; leave one out" if keeps else "needs --keep SHARE or --threshold X"
-            raise OptionError(f"{flag(name)} {getattr(args, name)}: {rule}")
-    if keeps:
-        return _keep(args)
     at_least(args, samples=2, seed=0)
     systems = open_systems(with_attention(args.files, BEAM))
     paths = [*(system.path for system in systems), args.reference]
@@ -76,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
         if quality is None:
             means = {name: {"mean": sum(values) / max(len(values), 1)} for name, values in measures.items()}
             rows.extend([system.label, name, f"{one['mean']:.3f}", "", "", "", ""] for name, one in means.items())
-            results[system.label] = {"sentences": len(ids), "measures": means}
+            results[system.label] = {"sentences": len(ids), "measures": means, "each": {"id": ids, **measures}}
             continue
         found, correlated = correlate(measures, quality, args.samples, args.seed), True
         chrf = sum(quality) / len(quality)
@@ -84,6 +60,7 @@ def run(args: argparse.Namespace) -> None:
             "sentences": len(ids),
             "chrf": chrf,
             "measures": {name: one._asdict() for name, one in found.items()},
+            "each": {"id": ids, **measures},
         }
         rows.extend(_row(system.label, name, one, chrf) for name, one in found.items())
     if args.json:
@@ -95,40 +72,12 @@ def run(args: argparse.Namespace) -> None:
         print("Behind the slash: chrF of all sentences. chrF is the mean over sentences.")
 
 
-def _keep(args: argparse.Namespace) -> None:
-    """Writes the sentence pairs whose attention looks sure."""
-    if args.keep is not None and not 0 < args.keep <= 1:
-        raise OptionError(f"--keep {args.keep:g}: must be above 0 and at most 1")
-    if args.threshold is not None and math.isnan(args.threshold):
-        raise OptionError("--threshold nan: must be a number, such as -1.5")
-    if args.out is None:
-        raise OptionError("--out is missing: name the prefix of the files to write")
-    if len(args.files) > 1:
-        raise OptionError(f"{args.files[1]}: is a second file; --keep and --threshold take one")
-    records = open_systems(with_attention(args.files, BEAM))[0]
-    languages = records.header.source_lang, records.header.target_lang
-    # they become names of files, and the records may be anybody's
-    if not all(re.fullmatch(r"[\w-]+", one) for one in languages) or len({*languages, "lines"}) < 3:
-        raise OptionError(
-            f"{records.path}: its languages are {languages[0]!r} and {languages[1]!r}; must be two names such as de "
-            "and en"
-        )
-    for name in (*languages, "lines"):
-        check_output("--out", f"{args.out}.{name}", [records.path, args.source_text, args.target_text])
-    done = filter_records(records, args)
-    missing = done.corpus - done.read
-    print(
-        f"{args.out}: {done.kept} of {counted(done.read, 'sentence pair')}"
-        + (f", {args.by or 'confidence'} of at least {done.least:.4f}" if done.kept else "")
-        + (f"; {done.empty} have no words on one side and are not kept" if done.empty else "")
-        + (f"; the records lack {missing} others of the corpus" if missing else "")
-    )
-
-
 def _finite(value: Any) -> Any:
     """The same without infinities, which JSON cannot express: the score of an impossible translation."""
     if isinstance(value, dict):
         return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return list(map(_finite, value))
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -1,6 +1,6 @@
 """``fairseq-attn election``: how far from its own position a target word attends, and which window fits.
 
-    fairseq-attn election DATA --path CHECKPOINT --out election.json --plot offsets.png
+    fairseq-attn election DATA --path CHECKPOINT --out election.json
     fairseq-attn election DATA --agent words.json [--embeddings FILE]
 
 The reference translations of a split are forced, and every target word votes for the words of its source sentence by
@@ -18,13 +18,10 @@ import argparse
 import os
 from typing import Any
 
-import numpy as np
-
-from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing, grouped_bars
 from fairseq_attn_plugin.analysis.inference.loading import load_from_options
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
-from fairseq_attn_plugin.analysis.voting.ballots import Tally, discretized
-from fairseq_attn_plugin.analysis.voting.election import Outcome, describe, hold_election, length_ratio, report
+from fairseq_attn_plugin.analysis.voting.ballots import Tally
+from fairseq_attn_plugin.analysis.voting.election import describe, hold_election, length_ratio, report
 from fairseq_attn_plugin.analysis.voting.word_table import add_agent_options, write_table
 from fairseq_attn_plugin.attention.positional.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
@@ -60,17 +57,14 @@ def _add_vote_options(parser: Any) -> None:
         help=f"window sizes, separated by commas: {', '.join(RULES)}, or numbers (default: %(default)s)",
     )
     parser.add_argument("--out", metavar="FILE", help="JSON file to write, for --gaussian-election")
-    parser.add_argument("--plot", metavar="FILE", help="picture to write: the votes by offset, and their Gaussian")
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="words in a batch (default: 4000)")
 
 
 def run(args: argparse.Namespace) -> None:
     if os.pathsep in args.data:
         raise OptionError(f"{args.data}: give only one data folder")
-    for option in ("out", "agent", "plot"):
+    for option in ("out", "agent"):
         check_output(f"--{option}", getattr(args, option), ())
-    if args.plot:
-        check_drawing(args.plot)
     if args.agent is not None:
         check_unread(args, "excludes --agent; leave one out", _add_vote_options)
         for name, default in (("path", None), ("model_overrides", "{}")):
@@ -97,22 +91,3 @@ def run(args: argparse.Namespace) -> None:
     print(report(outcome))
     if args.out:
         write_json("--out", args.out, describe(outcome, loaded, args.gen_subset, ratio))
-    if args.plot:
-        _draw(outcome, args.plot, f"{source}-{target} {args.gen_subset}: votes by offset; {outcome.choice.rule}")
-
-
-def _draw(outcome: Outcome, path: str, title: str) -> None:
-    """Bars of the votes by offset and of the Gaussian, without offsets that have less than a hundredth of the most."""
-    votes = outcome.offsets
-    gaussian = outcome.choice.mass * discretized(votes.offset, outcome.mask.mean, outcome.mask.sigma)
-    shown = np.flatnonzero(votes.mass >= 0.01 * votes.mass.max())
-    near = slice(shown[0], shown[-1] + 1)
-    series = {"attention": votes.mass, "first choices": votes.first_choices}
-    name = f"Gaussian: mean {outcome.mask.mean:.2f}, sigma {outcome.mask.sigma:.2f}"
-    grouped_bars(
-        [f"{offset:+d}" for offset in votes.offset[near]],
-        {label: (100 * values[near]).tolist() for label, values in {**series, name: gaussian}.items()},
-        path,
-        title,
-        ("source position minus position of the target word", "share of the votes, percent"),
-    )

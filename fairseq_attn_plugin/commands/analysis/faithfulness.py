@@ -1,7 +1,7 @@
 """Measures whether the attention of a translation model tells what its predictions depend on.
 
     fairseq-attn faithfulness DATA --path CHECKPOINT --sentences 100 --out soft.json
-    fairseq-attn faithfulness DATA --path OTHER --sentences 100 --out adm.json --compare soft.json --plot both.png
+    fairseq-attn faithfulness DATA --path HAN --documents --out han.json
 
 For every target word, with the references forced (with ``--beam``, the model's own translation): Kendall's tau and
 Jensen-Shannon divergence of attention and other attributions, the change of p(y_t) when the words most attended to are
@@ -11,14 +11,11 @@ taken out, and what other weights lead to the same prediction. One batch of sent
 from __future__ import annotations
 
 import argparse
-import json
 from itertools import islice
-from pathlib import Path
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, Tuple
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing, grouped_bars
 from fairseq_attn_plugin.analysis.inference.attention_file import default_name
 from fairseq_attn_plugin.analysis.inference.attributions import METHODS
 from fairseq_attn_plugin.analysis.inference.classification import load_classifier, split_samples
@@ -47,8 +44,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--layer", type=int, metavar="L", help="decoder layer of a transformer, from 1 (default: last)")
     add("--name", help="system name (default: the checkpoint's folder)")
     add("--out", metavar="FILE", help="JSON file to write")
-    add("--compare", nargs="+", default=[], metavar="FILE", help="JSON files of other systems, shown beside this one")
-    add("--plot", metavar="FILE", help=".png, .svg or .pdf to draw")
     group = parser.add_argument_group("attributions that the attention is compared with, and erasing")
     group.add_argument(
         "--attribution",
@@ -71,11 +66,7 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"--top {min(args.top)}: must be at least 1")
     methods, top = tuple(dict.fromkeys(args.attribution)), tuple(sorted(set(args.top)))
     options = Measuring(methods, top, seed=args.seed, max_tokens=args.max_tokens)
-    if args.plot:
-        check_drawing(args.plot)
-    for option, path in (("--out", args.out), ("--plot", args.plot)):
-        check_output(option, path, args.compare)
-    others = [read(path) for path in args.compare]
+    check_output("--out", args.out, ())
     done, measures = 0, Means()
     with tqdm(unit=" sentences", disable=None) as bar:
         for count, found in (_documents if args.documents else _translations)(args, options):
@@ -96,14 +87,11 @@ def run(args: argparse.Namespace) -> None:
     }
     if args.out:
         write_json("--out", args.out, result)
-    systems = [*others, result]
-    print(table(systems))
+    print(table(result))
     words = f"{counted(done, 'sentence')}, {counted(result['words'], 'target subword')}, ends included"
     print(counted(done, "document") if args.documents else words)
     if not args.documents and "variation uniform" not in result["measures"]:
         print("other weights were not tried: that needs one model of this package with attention, not of first order")
-    if args.plot:
-        draw(systems, args.plot)
 
 
 def _translations(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[int, Means]]:
@@ -125,44 +113,7 @@ def _documents(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[i
     )
 
 
-def read(path: str) -> Dict[str, Any]:
-    """A file of ``--out``.
-
-    Raises ``OptionError`` if it is no such file.
-    """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        {name: float(value) for name, value in content["measures"].items()}
-        if not isinstance(content["name"], str):
-            raise TypeError
-    except OSError as error:
-        raise OptionError(f"--compare {path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise OptionError(f"--compare {path}: must be a JSON file of fairseq-attn faithfulness --out") from None
-    found: Dict[str, Any] = content
-    return found
-
-
-def _names(systems: List[Dict[str, Any]]) -> List[str]:
-    return list(dict.fromkeys(name for system in systems for name in system["measures"]))
-
-
-def table(systems: List[Dict[str, Any]]) -> str:
-    """A row for each measure and a column for each system."""
-    rows = []
-    for name in _names(systems):
-        values = [system["measures"].get(name) for system in systems]
-        rows.append([name, *("" if value is None else f"{value:.3f}" for value in values)])
-    return plain_table(["measure", *(system["name"] for system in systems)], rows, "l" + "r" * len(systems))
-
-
-def draw(systems: List[Dict[str, Any]], path: str) -> None:
-    """Bars of all measures except those between two attributions."""
-    groups = [name for name in _names(systems) if " / " not in name and not name.startswith("jsd ")]
-    labels: Dict[str, List[Any]] = {}
-    for system in systems:
-        name = system["name"]
-        while name in labels:
-            name += "'"
-        labels[name] = [system["measures"].get(group) for group in groups]
-    grouped_bars([group.replace(" ", "\n") for group in groups], labels, path)
+def table(result: Dict[str, Any]) -> str:
+    """A row for each measure."""
+    rows = [[name, f"{value:.3f}"] for name, value in result["measures"].items()]
+    return plain_table(["measure", result["name"]], rows, "lr")

@@ -1,6 +1,6 @@
 """``fairseq-attn frequency``: shares and accuracy of rare and frequent words in outputs.
 
-    fairseq-attn frequency --train train.en --reference test.en soft=soft.out mqt=mqt.out --out folder
+    fairseq-attn frequency --train train.en --reference test.en soft=soft.out mqt=mqt.out
 
 :mod:`fairseq_attn_plugin.analysis.outputs.frequency` defines the counts.
 """
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Collection, Dict
 
-from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
 from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.analysis.outputs.frequency import (
@@ -26,7 +24,7 @@ from fairseq_attn_plugin.analysis.outputs.frequency import (
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import check_output, make_folder, whole_text, write_json
+from fairseq_attn_plugin.writing import check_output, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +36,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--train", required=True, metavar="TEXT", help="target side of the training text")
     parser.add_argument("--reference", required=True, metavar="REF", help="references: text, or records")
-    parser.add_argument("--out", metavar="FOLDER", help="folder to write the pictures and the tables to")
     parser.add_argument("--json", metavar="FILE", help="JSON file to write all numbers to")
 
 
@@ -46,9 +43,6 @@ def run(args: argparse.Namespace) -> None:
     args.systems = with_attention(args.systems, BEAM)
     read = [args.train, args.reference, *(label_and_path(text)[1] for text in args.systems)]
     check_output("--json", args.json, read)
-    folder = None if args.out is None else Path(args.out)
-    if folder is not None:
-        check_drawing(folder / "frequency.png")
     systems = outputs.read_systems(args.systems)
     reference = outputs.read_reference(args.reference)
     for label in {TRAINING, REFERENCE} & set(systems):
@@ -63,12 +57,6 @@ def run(args: argparse.Namespace) -> None:
     analysis = analyse(training, reference, systems)
     if args.json is not None:
         write_json("--json", args.json, to_json(analysis))
-    if folder is not None:
-        make_folder("--out", folder)
     document = Document(f"Words of {', '.join(systems)}")
-    add_frequencies(document, analysis, folder)
-    text = document.markdown(folder or "")
-    if folder is not None:
-        with whole_text(folder / "frequency.md", f"--out {args.out}: frequency.md cannot be written") as stream:
-            stream.write(text)
-    sys.stdout.write(text)
+    add_frequencies(document, analysis)
+    sys.stdout.write(document.markdown(""))

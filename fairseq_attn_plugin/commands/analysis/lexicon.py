@@ -28,7 +28,7 @@ from fairseq_attn_plugin.writing import check_output, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="model folder, or file of extract or import")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="model folder, or file of extract")
     parser.add_argument("--out", required=True, metavar="LEXICON", help="file to write")
     parser.add_argument(
         "--soft", action="store_true", help="count all weights (default: the greatest of each target word)"

@@ -51,7 +51,6 @@ class Settings:
     kl_weight: float = 1.0
     exact_positions: int = 4
     gumbel_tau: float = 0.1
-    gumbel_straight_through: bool = False
     smoothing: float = 0.0
     control_variates: bool = False
     own: Any = None  # the options that the objective has of its own

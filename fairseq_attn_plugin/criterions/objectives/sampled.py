@@ -11,7 +11,6 @@ import math
 from typing import Callable, Optional, Tuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ...attention.normalizers import LOG_ZERO
@@ -127,11 +126,7 @@ def elbo_gumbel(batch: Batch, settings: Settings, average: MovingAverage) -> Ter
 
     def draw() -> Tensor:
         noise = -torch.empty_like(log_q).exponential_().clamp_(min=1e-20).log_()
-        relaxed = ((log_q + noise) / settings.gumbel_tau).softmax(-1)
-        if settings.gumbel_straight_through:
-            hard = F.one_hot(relaxed.argmax(-1), relaxed.size(-1)).type_as(relaxed)
-            relaxed = hard + relaxed - relaxed.detach()
-        return relaxed
+        return ((log_q + noise) / settings.gumbel_tau).softmax(-1)
 
     return _averaged(batch, settings, draw, batch.kl())
 

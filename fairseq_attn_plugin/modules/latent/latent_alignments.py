@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Dict, NamedTuple, Optional, Tuple
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -14,7 +13,7 @@ from ...ops.devices import exporting
 from ...ops.likelihoods.alignment_blocks import Alignments
 from ...ops.likelihoods.first_order import JumpChain
 
-__all__ = ["LatentAlignments", "top_context", "top_positions"]
+__all__ = ["LatentAlignments", "top_positions"]
 
 
 class LatentAlignments(NamedTuple):
@@ -92,20 +91,3 @@ def _largest(x: Tensor, count: int, padding: float) -> Tuple[Tensor, Tensor]:
         return x.topk(min(count, x.size(-1)), dim=-1)
     values, index = F.pad(x, (0, count), value=padding).topk(count, dim=-1)
     return values, index % x.size(-1)
-
-
-def top_context(weights: Tensor, encodings: Tensor, count: int) -> Tensor:
-    """The mean context of the most probable positions, their weights renormalised.
-
-    Args:
-        weights: ``[B, T, N]``, zero on padding
-        encodings: ``[B, N, Dh]``
-        count: how many positions; all if the source has fewer
-
-    Returns:
-        ``[B, T, Dh]``
-    """
-    best, index = _largest(weights, count, 0.0)
-    shares = best / best.sum(-1, keepdim=True).clamp(min=torch.finfo(best.dtype).tiny)
-    # added: of the numbers that a graph adds, those with the index of a real position have the share 0
-    return torch.zeros_like(weights).scatter_add(-1, index, shares) @ encodings

@@ -24,7 +24,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...attention import AttentionOutput
 from ...attention.normalizers import in_full
 from ...ops.deferred import Linear, project
 from ...ops.dropout import dropout_mask
@@ -35,8 +34,8 @@ from ..decoder import LSTMDecoder
 from ..decoder_state import Decoded, Progress
 from ..encoders.source_encoder import EncoderOut
 from ..rnn import uniform_
-from ..source_memory import SentenceAttention, SourceMemory
-from .latent_alignments import LatentAlignments, top_context, top_positions
+from ..source_memory import SourceMemory
+from .latent_alignments import LatentAlignments, top_positions
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +50,6 @@ class LatentDecoder(LSTMDecoder):
 
     Attributes:
         topk: predict from the ``topk`` most probable positions, renormalised; None: from all
-        topk_feed: whether the next step is fed their mean context instead of that of all positions, where there is a
-            ``topk`` and no training
         prediction: ``marginal``, ``soft`` (p(y_t | c_t), ordinary attention), or ``auto``: as the objective that
             trained the model, which the criterion notes in ``trained_soft``
     """
@@ -63,7 +60,6 @@ class LatentDecoder(LSTMDecoder):
         # o may have any width, because it is not fed back: no layer is needed before the vocabulary projection
         super().__init__(*args, **{**options, "out_embed_dim": options["hidden_size"]})
         self.topk: Optional[int] = None
-        self.topk_feed = False
         self.prediction = "auto"
         self._warned = False
         if self.output_projection is not None:
@@ -197,22 +193,6 @@ class LatentDecoder(LSTMDecoder):
         if self.output_projection is None:
             return F.pad(states, (self.feature_size - self.hidden_size, 0))
         return project(states, self.output_projection.weight[:, -self.hidden_size :], self.output_projection.bias)
-
-    def attention_to(self, memory: SourceMemory, encoder_out: EncoderOut) -> Optional[SentenceAttention]:
-        attend = super().attention_to(memory, encoder_out)
-        if attend is not None and self.feeds_top:
-            attend.change = lambda attended: self.restricted(attended, encoder_out["encodings"])
-        return attend
-
-    @property
-    def feeds_top(self) -> bool:
-        """Whether the context that is fed is of the ``topk`` most probable positions."""
-        return self.topk is not None and self.topk_feed and not self.training and not self.predicts_soft
-
-    def restricted(self, attended: AttentionOutput, encodings: Tensor) -> AttentionOutput:
-        """With the context of the ``topk`` most probable positions; tensors of B sentences."""
-        assert self.topk is not None
-        return attended._replace(context=top_context(attended.weights, encodings, self.topk))
 
     def _warn(self) -> None:
         """Warns once if ``topk`` has no effect."""

@@ -1,6 +1,5 @@
 """fairseq-attn average: the means of checkpoints, the files that are chosen, and those that have no average."""
 
-import re
 import shutil
 
 import pytest
@@ -9,7 +8,7 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from in_process import run_tool
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.analysis.inference.averaging import best_of, last_of
+from fairseq_attn_plugin.analysis.inference.averaging import choose
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import TINY, USER_DIR
@@ -51,7 +50,6 @@ def test_the_average_is_the_mean(trained, tmp_path, capsys):
         assert value.dtype == parts[0]["model"][name].dtype
         assert torch.equal(value, mean.to(value.dtype)), name
     assert out.stat().st_size < (trained / "soft" / "checkpoint4.pt").stat().st_size / 2, "no state of the optimiser"
-    assert re.findall(r"epoch (\d), (\d+) updates", printed) == [("2", "10"), ("3", "15"), ("4", "20")]
 
 
 def test_the_average_translates_and_is_tuned(tiny_data, trained, tmp_path):
@@ -70,11 +68,11 @@ def test_a_tuned_model_and_its_origin(trained, tmp_path, capsys):
     cli.main(["average", *paths, "--out", str(tmp_path / "x.pt")])
     assert (tmp_path / "x.pt").is_file()
     cli.main(["average", paths[0], str(trained / "restored" / "checkpoint1.pt"), "--out", str(tmp_path / "y.pt")])
-    assert capsys.readouterr().out.count("(epoch ") == 4
+    assert capsys.readouterr().out.count("\n  /") == 4
     state = torch.load(paths[0], weights_only=False)
     state["cfg"]["checkpoint"]["finetune_from_model"] = str(trained / "wide" / "checkpoint1.pt")
     torch.save(state, tmp_path / "other.pt")
-    with pytest.raises(OptionError, match="--seed 4 and another origin, .* with 3; .*no average"):
+    with pytest.raises(OptionError, match="--seed 4, .* with 3; .*no average"):
         paths = [str(tmp_path / "other.pt"), str(trained / "restored" / "checkpoint1.pt")]
         cli.main(["average", *paths, "--out", str(tmp_path / "z.pt")])
 
@@ -90,25 +88,25 @@ def test_which_are_chosen(trained, tmp_path):
         state["cfg"]["checkpoint"]["maximize_best_checkpoint_metric"] = True
         (tmp_path / "greatest").mkdir(exist_ok=True)
         torch.save(state, tmp_path / "greatest" / path.name)
-    assert last_of(str(folder), 2) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (3, 4)]
-    assert best_of(str(folder), 3) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (2, 4, 1)]
-    assert [path[-4] for path in best_of(str(tmp_path / "greatest"), 2)] == ["3", "1"]
+    assert choose(str(folder), 2, False) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (4, 3)]
+    assert choose(str(folder), 3, True) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (2, 4, 1)]
+    assert [path[-4] for path in choose(str(tmp_path / "greatest"), 2, True)] == ["3", "1"]
     with pytest.raises(OptionError, match=f"--best 5: {folder} has 4 checkpoints to choose from; .*--keep-last-epochs"):
-        best_of(str(folder), 5)
+        choose(str(folder), 5, True)
     for path in folder.glob("checkpoint?.pt"):
         path.unlink()
-    assert len(best_of(str(folder), 2)) == 2, "of --keep-best-checkpoints"
+    assert len(choose(str(folder), 2, True)) == 2, "of --keep-best-checkpoints"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["soft/checkpoint1.pt", "seed2/checkpoint1.pt"], "--seed 2, .* with 1; .*no average. --path"),
-        (["soft/checkpoint1.pt", "wide/checkpoint1.pt"], r"encoder.embed_tokens.weight of \[\d+, 24\], .*of one model"),
-        (["soft/checkpoint1.pt", "adm/checkpoint1.pt"], "is of architecture lstm_adm, .* of lstm_soft"),
-        (["soft/checkpoint1.pt", "soft/checkpoint1.pt"], "one is given twice"),
-        (["soft/checkpoint1.pt"], "must be at least two, or a folder with --last N or --best N"),
-        (["soft", "adm", "--best", "2"], "--best 2: chooses from one folder of checkpoints, 2 given"),
+        (["soft/checkpoint1.pt", "wide/checkpoint1.pt"], "encoder.embed_tokens.weight differs; .*of one model"),
+        (["soft/checkpoint1.pt", "adm/checkpoint1.pt"], "is another model than .*: lstm_adm and lstm_soft"),
+        (["soft/checkpoint1.pt", "soft/checkpoint1.pt"], "must be two or more"),
+        (["soft/checkpoint1.pt"], "must be two or more, or a folder with --last N or --best N"),
+        (["soft", "adm", "--best", "2"], "--best 2: chooses from one folder, 2 given"),
         (["none", "--best", "2"], "none: is not a folder"),
         (["soft/checkpoint1.pt", "soft/checkpoint2.pt", "--out", "soft/checkpoint2.pt"], "would be lost"),
     ],

@@ -3,7 +3,6 @@
 import json
 import math
 from itertools import combinations, islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -323,25 +322,14 @@ def test_all_measures_of_a_corpus(tiny_data):
 def test_command(zoo, tiny_data, tmp_path, capsys, name):
     model = zoo(name)
     call = ["faithfulness", str(tiny_data), "--path", str(model.last), "--sentences", "3", "--cpu"]
-    first, second, picture = (str(tmp_path / file) for file in ("a.json", "b.json", "c.png"))
-    cli.main([*call, "--out", first])
-    cli.main([*call, "--name", "again", "--compare", first, "--out", second, "--plot", picture])
+    cli.main([*call, "--name", "again", "--out", f"{tmp_path}/a.json"])
     lines = capsys.readouterr().out
-    one, other = (json.loads(Path(path).read_text()) for path in (first, second))
-    assert one["measures"] == other["measures"] and one["sentences"] == 3
-    assert one["words"] > 3 and "again" in lines and "comprehensiveness 1 random" in lines
+    one = json.loads((tmp_path / "a.json").read_text())
+    assert one["sentences"] == 3 and one["words"] > 3 and "again" in lines and "comprehensiveness 1 random" in lines
     assert ("variation uniform" in one["measures"]) == (name != "transformer")
     assert ("other weights were not tried" in lines) == (name == "transformer")
-    assert Path(picture).read_bytes()[:4] == b"\x89PNG"
 
 
-def test_users_mistakes(tmp_path, tiny_data):
-    wrong = tmp_path / "wrong.json"
-    wrong.write_text('{"name": "x"}')
-    for words, message in (
-        (["--top", "0"], "--top 0: must be at least 1"),
-        (["--compare", str(wrong)], "must be a JSON file of fairseq-attn faithfulness --out"),
-        (["--compare", str(tmp_path / "none.json")], "none.json: cannot be read"),
-    ):
-        with pytest.raises(OptionError, match=message):
-            cli.main(["faithfulness", str(tiny_data), "--path", "none.pt", *words])
+def test_users_mistakes(tiny_data):
+    with pytest.raises(OptionError, match="--top 0: must be at least 1"):
+        cli.main(["faithfulness", str(tiny_data), "--path", "none.pt", "--top", "0"])

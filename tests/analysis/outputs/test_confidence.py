@@ -71,14 +71,14 @@ def test_correlations_are_those_of_scipy():
         correlate({"x": [1, 2]}, [1, 2])
 
 
-def corpus(folder, count=8, **options):
+def corpus(folder, count=8):
     """Sentences whose attention is the sharper, the greater their number."""
     records = []
     for number in range(count):
         weights = np.eye(4) * (number + 1) + np.full((4, 4), 0.5)
         weights = weights / weights.sum(1, keepdims=True)
         target = ["the", "dog", "slee@@", "ps"][:3] if number > 4 else ["a", f"x{number}", "y"]
-        one = record(number, f"a b{number} c", " ".join(target), weights, reference="the dog sleeps", **options)
+        one = record(number, f"a b{number} c", " ".join(target), weights, reference="the dog sleeps")
         records.append(one)
     return write_records(folder / "x.jsonl", records=records, target="beam 5"), records
 
@@ -93,76 +93,13 @@ def test_confidence_prints_a_table_and_writes_figures(tmp_path, capsys):
     quality = sentence_chrf([" ".join(one.target_words) for one in records], ["the dog sleeps"] * 8)
     assert found["measures"]["confidence"]["spearman"] == pytest.approx(stats.spearmanr(values, quality).statistic)
     assert found["chrf"] == pytest.approx(np.mean(quality)) and found["sentences"] == 8
+    assert found["each"]["id"] == list(range(8)) and found["each"]["confidence"] == pytest.approx(values, abs=1e-4)
 
 
 def test_without_references_the_table_has_means(tmp_path, capsys):
-    path = write_records(tmp_path / "x.jsonl")
-    cli.main(["confidence", str(path)])
+    impossible = record(1, "a b", "x", scores=[float("-inf"), -1.0])
+    path = write_records(tmp_path / "x.jsonl", records=[record(0, "a b c d", "x"), impossible])
+    cli.main(["confidence", str(path), "--json", f"{tmp_path}/c.json"])
     assert "| length | -3.000 |" in " ".join(capsys.readouterr().out.split())
-
-
-def read(prefix):
-    return [open(f"{prefix}.{name}", encoding="utf-8").read().splitlines() for name in ("de", "en", "lines")]
-
-
-def test_filter_keeps_the_best_share_in_the_order_of_the_corpus(tmp_path, capsys):
-    path, records = corpus(tmp_path)
-    cli.main(["confidence", str(path), "--keep", "0.5", "--out", f"{tmp_path}/k"])
-    source, target, lines = read(tmp_path / "k")
-    assert lines == ["4", "5", "6", "7"] and source[0] == "a b4 c" and target[1] == "the dog slee"
-    least = record_confidence(records[4]).total
-    assert capsys.readouterr().out == f"{tmp_path}/k: 4 of 8 sentence pairs, confidence of at least {least:.4f}\n"
-
-
-def test_filter_by_threshold_and_with_the_lines_of_a_corpus(tmp_path):
-    path, records = corpus(tmp_path, scores=[-1.0] * 4)
-    (tmp_path / "raw.de").write_text("".join(f"Satz {number}.\n" for number in range(8)))
-    threshold = record_confidence(records[6]).total - 1e-4  # the file has five decimals
-    texts = ["--source-text", f"{tmp_path}/raw.de"]
-    cli.main(["confidence", str(path), f"--threshold={threshold}", "--out", f"{tmp_path}/k", *texts])
-    assert read(tmp_path / "k")[0] == ["Satz 6.", "Satz 7."]
-    # of equal values the first are kept
-    cli.main(["confidence", str(path), "--by", "score", "--keep", "0.25", "--out", f"{tmp_path}/k"])
-    assert read(tmp_path / "k")[2] == ["0", "1"]
-
-
-@pytest.mark.parametrize("which", [("--keep", "1"), ("--keep", "0.5"), ("--threshold", "0")])
-def test_filter_never_keeps_a_pair_with_an_empty_side(tmp_path, capsys, which):
-    records = [
-        record(0, "", "x y", np.ones((3, 1))),
-        record(1, "a b", "x y", np.eye(3)),
-        record(2, "a b", "", np.ones((1, 3)) / 3),
-        record(3, "a b", "x y", np.full((3, 3), 1 / 3)),
-    ]
-    path = write_records(tmp_path / "x.jsonl", records=records)
-    cli.main(["confidence", str(path), "=".join(which), "--out", f"{tmp_path}/k"])
-    assert read(tmp_path / "k")[2] == (["1"] if which[1] == "0" else ["1", "3"])
-    assert "; 2 have no words on one side and are not kept\n" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("language", ["", "../x", "de", "lines"])
-def test_languages_become_names_of_files(tmp_path, language):
-    path = write_records(tmp_path / "x.jsonl", target_lang=language)
-    with pytest.raises(OptionError, match="its languages are 'de' and .*; must be two names such as de and en"):
-        cli.main(["confidence", str(path), "--keep", "1", "--out", f"{tmp_path}/k"])
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--keep", "1.5"], "--keep 1.5: must be above 0 and at most 1"),
-        ([], "^--out k: needs --keep SHARE or --threshold X$"),
-        (["--keep", "1", "--json", "x"], "^--json x: excludes --keep and --threshold; leave one out$"),
-        (["--threshold", "nan"], "--threshold nan: must be a number"),
-        (["--keep", "1", "--weights", "x"], "--weights x: .* has attention"),
-        (["--keep", "1", "--source-text", "raw.de"], "raw.de: has 7 lines, the corpus has 8 sentences"),
-        (["--keep", "1", "--by", "score"], "--by score: .*, sentence 0, has no probabilities"),
-    ],
-)
-def test_filter_says_what_is_wrong_and_writes_nothing(tmp_path, monkeypatch, options, message):
-    path, _ = corpus(tmp_path, scores=[])
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "raw.de").write_text("x\n" * 7)
-    with pytest.raises(OptionError, match=message):
-        cli.main(["confidence", str(path), "--out", "k", *options])
-    assert not list(tmp_path.glob("k.*"))
+    each = json.loads((tmp_path / "c.json").read_text())["systems"]["soft"]["each"]
+    assert each["id"] == [0, 1] and each["length"] == [-4, -2] and each["score"] == [-0.5, None]

@@ -173,9 +173,9 @@ def test_report(tiny_data, trained, tmp_path, capsys):
     for name in ("lstm\\_soft", "lstm\\_latent"):
         assert f"| {name} | " in markdown
     assert "| AER | precision |" in markdown
-    files = ["compare.html", "explore.html", "frequency/rare.png"]
+    files = ["compare.html", "explore.html"]
     assert all((out / name).stat().st_size > 0 for name in files) and len(list(out.glob("heatmaps/*.png"))) == 4
-    assert html.count("data:image/png") == 7
+    assert html.count("data:image/png") == 4
     assert html.count('href="explore.html#sentence=') >= 2 * 4 + 6  # twice for a heatmap, once for an example
     assert open_records(out / "attention" / "lstm_latent.reference.jsonl").header.weights[1:] == ("posterior", "bayes")
     # again: nothing is extracted anew but what has changed

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from records_for_tests import draw_twelve, write_records
 
-from fairseq_attn_plugin.analysis.drawing.canvas import grouped_bars
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.analysis.outputs.comparison import as_html, compare
 from fairseq_attn_plugin.analysis.pages.document import Document
@@ -39,8 +38,6 @@ def folder(tmp_path_factory):
     rng = np.random.default_rng(1)
     panels = [Panel(rng.dirichlet(np.ones(9), 8), list("abcdefghi"), list("stuvwxyz"), name) for name in "ABC"]
     document.picture(out / "heat.png", "Sentence 2.", partial(heatmaps, panels), sentence_link(out, 2))
-    values = {"soft": [1.0, 2.0], "adm": [2.0, 1.5]}
-    document.picture(out / "bars.png", "Bars.", lambda path: grouped_bars(["x", "y"], values, path))
     document.link(out / "explore.html", "Explore")
     (out / "report.html").write_text(document.html(out), encoding="utf-8")
     outputs = {"soft": ["a house " * 30, "the door"], "adm": ["a home", "this door"]}

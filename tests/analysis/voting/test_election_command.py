@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 import torch
@@ -114,15 +113,6 @@ def test_sentences_that_do_not_vote(tiny_data, teacher, capsys):
     assert f"{sum(short)} voters in {len(short)} sentences ({len(lengths) - len(short)} left out: " in out
     with pytest.raises(OptionError, match="--gen-subset valid: has no voters; all 40 sentences are empty, or longer"):
         hold(capsys, tiny_data, teacher, "--model-overrides", "{'max_source_positions': 2}")
-
-
-def test_picture(tiny_data, teacher, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    hold(capsys, tiny_data, teacher, "--rules", "1", "--plot", tmp_path / "offsets.svg")
-    root = ElementTree.parse(tmp_path / "offsets.svg").getroot()
-    texts = {"".join(element.itertext()).strip() for element in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"attention", "first choices", "xx-yy valid: votes by offset; 1"} <= texts
-    assert any(re.match(r"Gaussian: mean -?\d\.\d\d, sigma \d\.\d\d", text) for text in texts)
 
 
 # --- mistakes

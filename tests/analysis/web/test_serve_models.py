@@ -3,12 +3,11 @@
 import contextlib
 import re
 import signal
-import threading
 from types import SimpleNamespace
 
 import browser
 import pytest
-from test_serve_bounds import serving
+from test_serve import serving
 
 from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.cli import main
@@ -16,8 +15,6 @@ from fairseq_attn_plugin.commands import serve
 from fairseq_attn_plugin.errors import OptionError
 
 from cli import start_cli
-
-testclient = pytest.importorskip("starlette.testclient", reason="NO TEST OF THE SERVER: starlette or httpx is missing")
 
 
 @pytest.fixture(scope="module")
@@ -49,22 +46,6 @@ def done(page):
     page.wait("return !document.querySelector('#state').textContent && !document.querySelector('#results').hidden")
 
 
-def test_a_request_names_its_model(tiny_data, zoo):
-    from fairseq_attn_plugin.analysis.web.server import application
-
-    known = {"one": zoo("reversal").last, "two": zoo("lstm_adm").last}
-    models = {name: Translator(str(tiny_data), str(path), beam=2, cpu=True) for name, path in known.items()}
-    client = testclient.TestClient(application(models), base_url="http://localhost")
-    for name, model in models.items():
-        answer = client.post("/translate", json={"text": "ama bel cor", "model": name}).json()
-        assert answer["translations"][0]["text"] == model("ama bel cor")[0].text
-    answer = client.post("/translate", json={"text": "ama"}).json()
-    assert answer["translations"][0]["text"] == models["one"]("ama")[0].text
-    refused = client.post("/translate", json={"text": "ama", "model": "three"})
-    assert refused.status_code == 400 and refused.json() == {"error": "model 'three': must be one of one, two"}
-    assert client.get("/health").json()["models"] == ["one", "two"]
-
-
 def test_mistakes_are_named(tiny_data, zoo):
     given = ["serve", "--cpu", "--port", "0"]
     soft = str(zoo("reversal").last)
@@ -84,10 +65,9 @@ def test_models_of_different_directions(zoo, monkeypatch):
         main(["serve", f"a={soft}", f"b={soft}", "--port", "0"])
 
 
-def test_labels_are_short_where_they_differ():
-    paths = ["a/soft/checkpoint_best.pt", "b/adm/x.pt:b/adm/y.pt", "out/model"]
-    assert serve._short_names(paths) == ["soft", "adm", "model"]
-    assert serve._short_names(["a/m/x.pt", "b/m/x.pt", "n"]) == ["a/m/x.pt", "b/m/x.pt", "n"]
+def test_labels_are_short():
+    paths = ["a/soft/checkpoint_best.pt", "b/adm/x.pt:b/adm/y.pt", "out/model", "x.pt"]
+    assert list(map(serve._short_name, paths)) == ["soft", "adm", "model", "x.pt"]
 
 
 def test_two_models_side_by_side(page, served):
@@ -147,10 +127,8 @@ def test_the_page_says_where_punctuation_must_stand_apart(page, tiny_data, zoo, 
     translator = Translator(str(tiny_data), str(zoo("reversal").last), beam=2, cpu=True)
     translator.task.source_dictionary.add_symbol(".")
     assert translator.separates
-
-    translator.go = threading.Event()  # as those of test_serve_bounds have
-    with serving(translator, examples=["<b>x</b>"]) as (host, port):
-        page.open(f"http://{host}:{port}")
+    with serving({"one": translator}, examples=["<b>x</b>"]) as port:
+        page.open(f"http://127.0.0.1:{port}")
         assert "Type blanks around punctuation" in page.one("#reading").text
         assert page.texts("#examples button") == ["<b>x</b>"] and not page.problems()
 
