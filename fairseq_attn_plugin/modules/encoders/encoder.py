@@ -210,12 +210,14 @@ def _nothing(embeddings: Tensor) -> Tensor:
 def ends_of_words(pad_mask: Tensor) -> Tensor:
     """Where the network of either direction ends: the positions of the last word and of the first, ``[B, 2]``."""
     size, device = pad_mask.size(1), pad_mask.device
-    order = _order(size, device) if on_gpu(pad_mask) else _order.__wrapped__(size, device)
+    order = _kept_order(size, device) if on_gpu(pad_mask) else _order(size, device)
     return order.masked_fill(pad_mask.unsqueeze(1), -size).argmax(-1)
 
 
-@constant
 def _order(size: int, device: torch.device) -> Tensor:
     """``[2, N]``, greatest at the last and at the first position."""
     ahead = torch.arange(size, device=device)
     return torch.stack([ahead, -ahead])
+
+
+_kept_order = constant(_order)
