@@ -21,7 +21,7 @@ from ..ops.likelihoods.separable import Part
 Change = Callable[[AttentionOutput], AttentionOutput]
 Intervention = Callable[[Tensor, AttentionOutput], AttentionOutput]
 
-__all__ = ["Change", "Intervention", "SentenceAttention", "SourceMemory", "follow", "reorder_memory", "reweighed"]
+__all__ = ["Change", "Intervention", "SentenceAttention", "SourceMemory", "follow", "reweighed"]
 
 
 class SourceMemory(NamedTuple):
@@ -58,14 +58,6 @@ def follow(rows: Tensor, new_order: Tensor) -> Tuple[Tensor, Optional[Tensor]]:
     new_rows = numbers.repeat_interleave(len(followed) // len(sentences))
     unmoved = len(sentences) == int(rows[-1]) + 1 and torch.equal(sentences, numbers)
     return new_rows, None if unmoved else sentences
-
-
-def reorder_memory(memory: SourceMemory, new_order: Tensor) -> SourceMemory:
-    """The memory after one reordering of the rows; see :func:`follow`."""
-    rows, sentences = follow(memory.rows, new_order)
-    if sentences is None:
-        return memory._replace(rows=rows)
-    return memory.select(rows, sentences)
 
 
 def reweighed(found: AttentionOutput, weights: Tensor, encodings: Tensor) -> AttentionOutput:

@@ -81,7 +81,7 @@ def _record(ctx: Any, left: Tensor, right: Tensor) -> None:
     """Leaves the factors of the gradient of one product on the node of the shared matrix."""
     node = ctx.node
     # A backward pass that does not reach the node leaves its factors there. The next pass must not use them.
-    task = torch._C._current_graph_task_id() if hasattr(torch._C, "_current_graph_task_id") else None
+    task = torch._C._current_graph_task_id()
     if node.task != task:
         node.products.clear()
         node.task = task
