@@ -12,8 +12,6 @@ from hydra.core.config_store import ConfigStore
 
 from .attention import Option, follow
 
-__all__ = ["add_options", "keep_adding"]
-
 
 def add_options(config: Any, options: Dict[str, Option], group: str, registry: Dict[str, Any]) -> None:
     """Adds fields to a dataclass and its subclasses in place.

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from .errors import OptionError
 
-__all__ = ["architecture", "check_finite", "origin", "plain_config"]
-
 
 def architecture(model: Any) -> Optional[str]:
     """The ``--arch`` or ``model._name`` of a model configuration (a dictionary, a namespace or None), if it has one."""

@@ -20,8 +20,6 @@ from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
 from fairseq_attn_plugin.errors import did_you_mean, explain_choice, install_hook
 from fairseq_attn_plugin.model_folder import expand
 
-__all__ = ["COMMANDS", "main", "module_of", "program"]
-
 # subcommand -> help; the module is commands/SUBCOMMAND.py
 MODELS: Dict[str, str] = {
     "train": "train a translator on a file of sentence pairs, and write it as a model folder",

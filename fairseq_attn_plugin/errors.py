@@ -16,19 +16,6 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Callable, Iterable, List, Optional, Type
 
-__all__ = [
-    "TRACEBACK_VARIABLE",
-    "OptionError",
-    "Rule",
-    "annotate",
-    "did_you_mean",
-    "explain_by",
-    "explain_choice",
-    "install_hook",
-    "one_line",
-    "wants_traceback",
-]
-
 
 class _Plain:
     """Takes the place of hydra's base class if hydra is not installed (plain torch without fairseq)."""

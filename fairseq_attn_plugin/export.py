@@ -16,8 +16,6 @@ from fairseq_attn_plugin.checkpoints import architecture, check_finite, plain_co
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import whole_file
 
-__all__ = ["export_direction"]
-
 
 def export_direction(checkpoint: str, direction: str, out: str, force: bool = False) -> Dict[str, Any]:
     """Writes one direction of an agreement model as a checkpoint of its own.

@@ -24,19 +24,6 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 from .errors import OptionError
 from .writing import read_json, whole_file, write_json
 
-__all__ = [
-    "FORMAT",
-    "MODEL",
-    "SETTINGS",
-    "ModelFolder",
-    "Text",
-    "expand",
-    "is_training",
-    "open_model_folder",
-    "read_settings",
-    "write_model_folder",
-]
-
 FORMAT = "fairseq_attn_plugin model 1"
 SETTINGS, MODEL = "settings.json", "model.pt"
 SUBWORD_FILES = {"subword_nmt": "bpe.codes", "sentencepiece": "sentencepiece.model"}

@@ -7,20 +7,6 @@ from typing import Any, Callable, Dict, List
 
 from .errors import OptionError
 
-__all__ = [
-    "at_least",
-    "check_unread",
-    "earlier_values",
-    "file_options",
-    "flag",
-    "need",
-    "option",
-    "or_default",
-    "parse_boolean",
-    "parse_integers",
-    "parse_overrides",
-]
-
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 

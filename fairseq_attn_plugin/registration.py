@@ -14,8 +14,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Optional
 
-__all__ = ["register_with_fairseq"]
-
 PACKAGE = "fairseq_attn_plugin"
 # fairseq imports models/*.py and tasks/*.py of a --user-dir itself, but not the rest, and none of them without a
 # --user-dir; Python imports a module once, so that nothing is registered twice

@@ -11,17 +11,6 @@ from typing import Any, Dict, Iterable, Iterator, Optional, TextIO, Union
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = [
-    "PathLike",
-    "check_output",
-    "failure_of_files",
-    "make_folder",
-    "read_json",
-    "whole_file",
-    "whole_text",
-    "write_json",
-]
-
 _LABELLED = re.compile(r"^(?:[^=/]+=)?(.+)$", re.DOTALL)
 
 PathLike = Union[str, "os.PathLike[str]"]

@@ -32,17 +32,6 @@ from ..errors import OptionError
 from ..options import flag, option
 from .normalizers import log_of_weights, log_softmax
 
-__all__ = [
-    "TAKES",
-    "Attention",
-    "AttentionConfig",
-    "AttentionOutput",
-    "Penalty",
-    "index_rows",
-    "map_tensors",
-    "word_positions",
-]
-
 # What Attention.takes may name.
 TAKES = frozenset({"bias", "documents", "max_normalize", "normalizer", "words"})
 

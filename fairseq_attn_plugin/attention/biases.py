@@ -27,18 +27,6 @@ from .normalizers import in_full
 from .part_registry import Part, PartConfig, Parts, need_own
 from .scores import projection
 
-__all__ = [
-    "BIASES",
-    "Bias",
-    "BiasConfig",
-    "BiasMemory",
-    "BiasState",
-    "Biases",
-    "neighbours",
-    "parse_biases",
-    "register_bias",
-]
-
 SMALLEST_VARIANCE = 0.05  # of a fertility
 
 

@@ -31,8 +31,6 @@ from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import projection
 
-__all__ = ["ConstrainedAttention", "ConstrainedConfig"]
-
 
 @dataclass
 class ConstrainedConfig(AttentionConfig):

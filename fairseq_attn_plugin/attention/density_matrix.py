@@ -49,15 +49,6 @@ from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import GeneralScore, projection
 
-__all__ = [
-    "ADMConfig",
-    "ADMMemory",
-    "AdditiveDensityMatrix",
-    "MultiplicativeDensityMatrix",
-    "centred",
-    "pair_statistics",
-]
-
 
 @dataclass
 class ADMConfig(AttentionConfig):

@@ -26,8 +26,6 @@ from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import projection
 
-__all__ = ["LocalConfig", "LocalMonotonicAttention", "LocalPredictiveAttention"]
-
 
 @dataclass
 class LocalConfig(AttentionConfig):

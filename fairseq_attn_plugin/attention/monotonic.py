@@ -35,8 +35,6 @@ from .registry import register_attention
 from .scored import ScoredAttention
 from .scores import build_score
 
-__all__ = ["MochaAttention", "MonotonicAttention", "MonotonicConfig"]
-
 _NOTHING = -1e9  # the energy of padding
 
 

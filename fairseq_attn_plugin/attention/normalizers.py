@@ -26,20 +26,6 @@ from ..ops.total_variation import total_variation_prox
 from ..options import option
 from .part_registry import Part, PartConfig, Parts, need_own
 
-__all__ = [
-    "LOG_ZERO",
-    "NORMALIZERS",
-    "Normalizer",
-    "build_normalizer",
-    "divide_by_maximum",
-    "in_full",
-    "log_of_weights",
-    "log_softmax",
-    "over_words",
-    "register_normalizer",
-]
-
-
 # Weights below this count as this in logarithms: the gradient of log p at an underflowed p would not be finite.
 _SMALLEST = 1e-30
 _LOWEST = torch.finfo(torch.float32).min  # a score on padding

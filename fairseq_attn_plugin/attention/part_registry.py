@@ -18,17 +18,6 @@ from torch import nn
 from ..errors import OptionError
 from ..options import flag
 
-__all__ = [
-    "Option",
-    "Part",
-    "PartConfig",
-    "Parts",
-    "check_options",
-    "import_all",
-    "need_own",
-    "options_of",
-]
-
 
 @dataclass(frozen=True)
 class Option:

@@ -32,21 +32,6 @@ from .normalizers import NORMALIZERS
 from .part_registry import FOLLOWERS, Option, Parts, options_of
 from .scores import SCORES
 
-__all__ = [
-    "PARTS",
-    "attention_class",
-    "build_attention",
-    "chosen_parts",
-    "follow",
-    "idle_options",
-    "load_entry_points",
-    "names",
-    "options",
-    "options_taken",
-    "parts_of",
-    "register_attention",
-]
-
 logger = logging.getLogger(__name__)
 
 MECHANISMS: Parts[Any] = Parts("attention", "attention")

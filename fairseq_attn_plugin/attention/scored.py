@@ -17,8 +17,6 @@ from .biases import Biases, BiasState, parse_biases
 from .normalizers import build_normalizer, divide_by_maximum
 from .scores import build_score
 
-__all__ = ["ScoredAttention", "position_mask"]
-
 
 class ScoredAttention(Attention):
     """scores = score(s, h_j) + biases,   a = weigh(scores),   c = sum_j a_j h_j.

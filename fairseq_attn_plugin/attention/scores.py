@@ -25,19 +25,6 @@ from ..ops.deferred import Linear, matmul_transposed
 from ..options import option
 from .part_registry import Part, PartConfig, Parts, need_own
 
-__all__ = [
-    "SCORES",
-    "AdditiveScore",
-    "DotScore",
-    "GeneralScore",
-    "ScaledDotScore",
-    "Score",
-    "ScoreConfig",
-    "build_score",
-    "projection",
-    "register_score",
-]
-
 
 @dataclass
 class ScoreConfig(PartConfig):

@@ -14,8 +14,6 @@ from .biases import BiasMemory
 from .registry import register_attention
 from .scored import ScoredAttention
 
-__all__ = ["SoftAttention", "SoftMemory"]
-
 
 class SoftMemory(NamedTuple):
     encodings: Tensor  # [B, N, Dh]

@@ -21,8 +21,6 @@ from torch import Tensor
 from .base import Penalty
 from .normalizers import in_full
 
-__all__ = ["attention_statistics"]
-
 
 @torch.no_grad()
 def attention_statistics(

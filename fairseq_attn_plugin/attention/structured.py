@@ -30,8 +30,6 @@ from .registry import register_attention
 from .scored import position_mask
 from .soft import SoftAttention, SoftMemory
 
-__all__ = ["SigmoidAttention", "StructuredAttention", "StructuredConfig"]
-
 
 @dataclass
 class StructuredConfig(AttentionConfig):

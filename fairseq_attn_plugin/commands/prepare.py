@@ -32,8 +32,6 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least, flag
 from fairseq_attn_plugin.writing import make_folder
 
-__all__ = ["configure", "run"]
-
 OF_TRANSLATION = {"subwords": "subword-nmt", "subword_size": 8000, "cut": 0, "longest": 0}
 SPECIAL = {name for corpus in CORPORA.values() for name in corpus.options}
 

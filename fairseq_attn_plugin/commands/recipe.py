@@ -15,8 +15,6 @@ from fairseq_attn_plugin.commands.where import RECIPES
 from fairseq_attn_plugin.corpora.tools import environment
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
 
-__all__ = ["header", "main", "names"]
-
 
 def names() -> List[str]:
     return sorted(path.stem for path in RECIPES.glob("*.sh"))

@@ -34,8 +34,6 @@ from fairseq_attn_plugin.own_data.settings import check_model, tokenizer_of, tra
 from fairseq_attn_plugin.own_data.steps import Plan, check_command, run_steps, say
 from fairseq_attn_plugin.writing import make_folder
 
-__all__ = ["TAKES_EXTRA", "configure", "run"]
-
 TAKES_EXTRA = True  # words after --
 
 

@@ -19,8 +19,6 @@ from .downloads import Download
 from .files import find, read_lines, write_lines
 from .parallel import SPLITS, Treatment, read_sides, tokenize, write_sides
 
-__all__ = ["CORPORA", "READERS", "Corpus", "Job", "language_of"]
-
 HELD_OUT = ("valid", "test")
 TREATMENTS = {
     "none": Treatment(),

@@ -20,8 +20,6 @@ from fairseq_attn_plugin.text.reading import Reading, split_sentences, word_spli
 
 from .files import find, members_of, read_text, split_lines
 
-__all__ = ["imdb", "polarity", "write_corpus", "yahoo_answers", "yelp2013"]
-
 Splits = Dict[str, Iterable[Document]]
 
 

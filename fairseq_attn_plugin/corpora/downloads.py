@@ -14,8 +14,6 @@ from typing import Any, NamedTuple, Sequence
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import intact
 
-__all__ = ["Download", "checksum", "fetch", "unpack"]
-
 TRIES, TIMEOUT = 5, 30.0  # seconds without an answer
 HEADERS = {"User-Agent": "fairseq-attn-prepare"}  # some servers refuse the name of a library
 

@@ -15,8 +15,6 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import intact, opened
 from fairseq_attn_plugin.writing import whole_text
 
-__all__ = ["SEGMENT", "find", "members_of", "read_lines", "read_text", "split_lines", "write_lines"]
-
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
 
 

@@ -17,11 +17,6 @@ from fairseq_attn_plugin.errors import OptionError
 
 from .files import SEGMENT, find, read_lines, read_text, split_lines, write_lines
 
-__all__ = [
-    "SHARE", "SPLITS", "Pair", "Treatment", "assign", "bare_words", "clean_split", "normalize",
-    "read_sides", "read_table", "read_talks", "shorten", "split_pairs", "tokenize", "write_sides",
-]  # fmt: skip
-
 Pair = Tuple[str, str]
 SPLITS = ("train", "valid", "test")
 CHUNK = 2000  # sentences per task of a worker; large enough to hide the cost of the transfer

@@ -8,8 +8,6 @@ from typing import Callable, Sequence
 from .files import read_lines, write_lines
 from .parallel import SPLITS
 
-__all__ = ["KINDS", "segment"]
-
 KINDS = ("subword-nmt", "sentencepiece", "none")
 
 

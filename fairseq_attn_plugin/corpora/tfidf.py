@@ -19,8 +19,6 @@ from fairseq_attn_plugin.writing import write_json
 
 from .files import read_text, split_lines
 
-__all__ = ["evaluate", "main"]
-
 LOGISTIC = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # strengths C; less is more regularised
 SVM = (0.03, 0.1, 0.3, 1.0, 3.0)
 

@@ -16,8 +16,6 @@ import portalocker
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import read_json, write_json
 
-__all__ = ["PACKAGE", "environment", "keep", "locked", "run_quietly", "stamp_of", "whole_folder"]
-
 STAMP = "prepared.json"
 
 PACKAGE = Path(__file__).resolve().parents[1]

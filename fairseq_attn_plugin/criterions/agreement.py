@@ -56,8 +56,6 @@ from ..options import need, option
 from .logged_sums import Updates, perplexity, total
 from .vocabulary_losses import loss_in, unwrapped
 
-__all__ = ["LOSSES", "AgreementConfig", "AgreementCriterion", "Attentions", "attentions", "trace", "trace_bound"]
-
 # Lower bound of numbers in a logarithm or a denominator. Its inverse is the steepest slope. That slope times fairseq's
 # initial loss scale for half precision (128) must not overflow in float16.
 _FLOOR = 1e-6

@@ -21,8 +21,6 @@ from torch import Tensor
 from ..errors import OptionError
 from .logged_sums import total
 
-__all__ = ["DocumentClassificationCriterion", "macro_f1"]
-
 COUNTS = ("hits", "labels", "predictions")
 
 

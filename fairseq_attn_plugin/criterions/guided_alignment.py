@@ -50,15 +50,6 @@ from ..options import need, option
 from .logged_sums import Updates, call_before, total
 from .vocabulary_losses import ask_for_loss, sums_losses, unwrapped
 
-__all__ = [
-    "LOSSES",
-    "Alignment",
-    "GuidedAlignmentConfig",
-    "GuidedAlignmentCriterion",
-    "alignment_terms",
-    "links_matrix",
-]
-
 LOSSES = ("cross-entropy", "squared")
 # Below this the tangent replaces log a. Its slope 1/a times fairseq's initial loss scale for half precision (128) must
 # not overflow in float16.

@@ -53,8 +53,6 @@ from .objectives import (
 from .objectives.enumerated import soft
 from .vocabulary_losses import unwrapped
 
-__all__ = ["READ_BY", "LatentAlignmentConfig", "LatentAlignmentCriterion", "check_config", "check_read"]
-
 MOST_SAMPLES = 1000  # more is a slip, and takes hours for a batch
 # Which of the package's objectives read an option of the criterion that not all of them read.
 REINFORCE = ("hard-reinforce", "elbo-reinforce")

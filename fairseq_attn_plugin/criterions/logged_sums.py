@@ -14,8 +14,6 @@ from typing import Any, Callable, Dict, List
 from fairseq import utils
 from fairseq.logging import metrics
 
-__all__ = ["PERPLEXITIES", "Updates", "call_before", "log_sums", "perplexity", "total"]
-
 # sums of negative log-likelihoods in nats, and the perplexity of each
 PERPLEXITIES = {
     "nll_loss": "ppl",

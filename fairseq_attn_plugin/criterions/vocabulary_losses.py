@@ -14,8 +14,6 @@ from torch import Tensor
 from ..models.attn_lstm import AttnLSTMModel
 from ..ops.likelihoods.vocabulary_loss import Targets, VocabularyLoss
 
-__all__ = ["ask_for_loss", "loss_in", "sums_losses", "unwrapped"]
-
 
 def unwrapped(model: Any) -> Any:
     """The model inside its data-parallel wrappers."""

@@ -1,9 +1,8 @@
-"""The options of a search, and what they do to the log-probabilities ``[R, K]`` of a step, in the order of fairseq."""
+"""What the options of a search do to the log-probabilities ``[R, K]`` of a step, in the order of fairseq."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
@@ -11,47 +10,14 @@ from torch import Tensor
 
 from ..attention import index_rows
 
-__all__ = ["Constraints", "SearchOptions"]
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """The options of a search; names and meanings are fairseq's.
-
-    Args:
-        pad, unk, eos: the special words of the target
-        beam: hypotheses of a sentence
-        min_len: before this step no hypothesis ends, unless there is a prefix
-        unk_penalty: subtracted from log p of the unknown word
-        no_repeat: n-grams of this length occur once in a hypothesis; 0: no limit
-        normalize, len_penalty: hypotheses are ranked by log p / length^len_penalty, or by log p
-        sampling: fairseq's search by sampling, or None
-        wu_penalty: where it is not 0, hypotheses are ranked by log p / ((5 + |Y|) / 6)^wu_penalty instead (Wu et al.
-            2016, "Google's Neural Machine Translation System"); |Y| counts the words, the start and the end
-        eos_norm: gamma; gamma |X| / |Y| is subtracted from log p of the end, |X| the words of the source, |Y| words,
-            start and end (as OpenNMT's ``-eos_norm``); 0: nothing
-    """
-
-    pad: int
-    unk: int
-    eos: int
-    beam: int
-    min_len: int = 1
-    unk_penalty: float = 0.0
-    no_repeat: int = 0
-    normalize: bool = True
-    len_penalty: float = 1.0
-    sampling: Any = None
-    wu_penalty: float = 0.0
-    eos_norm: float = 0.0
-
 
 class Constraints:
     """The constraints of the search of B sentences.
 
     Args:
-        options: of the search
-        vocabulary: the words to choose from ``[K]``, ascending; None: all
+        options: the generator, :class:`~fairseq_attn_plugin.decoding.generator.Generator`
+        vocabulary: the words to choose from ``[K]``, ascending; the special ones are among them, and those of the
+            prefix. None: all
         max_len: the step at which every hypothesis ends
         lengths: ``[B]``, the words of the sources, with their ends
         prefix: ``[B, P]``, words with which the translations begin, with padding; None: free
@@ -59,7 +25,7 @@ class Constraints:
 
     def __init__(
         self,
-        options: SearchOptions,
+        options: Any,
         vocabulary: Optional[Tensor],
         max_len: int,
         lengths: Tensor,
@@ -68,7 +34,8 @@ class Constraints:
         self.options, self.vocabulary, self.max_len, self.prefix = options, vocabulary, max_len, prefix
         self.eos_norm = options.eos_norm * (lengths - 1) if options.eos_norm else None
         self.history: Optional[Tensor] = None  # [R, steps], the words so far, where n-grams are counted
-        self.pad, self.unk, self.eos = (self._place(word) for word in (options.pad, options.unk, options.eos))
+        # those of padding and the unknown word are the same among the words to choose from
+        self.eos = options.eos if vocabulary is None else int(torch.searchsorted(vocabulary, options.eos))
 
     def apply(self, log_probs: Tensor, step: Optional[int]) -> Optional[Tensor]:
         """Changes ``log_probs`` ``[R, K]`` in place; without a ``step`` as all steps have in common.
@@ -78,10 +45,9 @@ class Constraints:
             that holds the end of the sentence gives all hypotheses of the sentence to the first one.
         """
         eos, taken = self.eos, None
-        if self.pad is not None:
-            log_probs.select(1, self.pad).fill_(-math.inf)  # a third of the time of an assignment by index
-        if self.unk is not None and self.options.unk_penalty:
-            log_probs[:, self.unk] -= self.options.unk_penalty
+        log_probs.select(1, self.options.pad).fill_(-math.inf)  # a third of the time of an assignment by index
+        if self.options.unk_penalty:
+            log_probs[:, self.options.unk] -= self.options.unk_penalty
         if step is None:
             return None
         if self.eos_norm is not None:
@@ -105,17 +71,9 @@ class Constraints:
         if sentences is not None:
             self.prefix, self.eos_norm = index_rows((self.prefix, self.eos_norm), sentences)
 
-    def _place(self, word: int) -> Optional[int]:
-        """Where a word is among the words to choose from, or None."""
-        if self.vocabulary is None:
-            return word
-        place = int(torch.searchsorted(self.vocabulary, word))
-        return place if place < len(self.vocabulary) and int(self.vocabulary[place]) == word else None
-
     def _places(self, words: Tensor) -> Tensor:
-        if self.vocabulary is None:
-            return words
-        return torch.searchsorted(self.vocabulary, words).clamp(max=len(self.vocabulary) - 1)
+        """Where words are among those to choose from."""
+        return words if self.vocabulary is None else torch.searchsorted(self.vocabulary, words)
 
     def _force(self, log_probs: Tensor, step: int) -> Optional[Tensor]:
         """Leaves only the words of the prefix, except where it is padding."""

@@ -11,39 +11,20 @@ import logging
 from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Type
 
-from fairseq.search import (
-    BeamSearch,
-    DiverseBeamSearch,
-    DiverseSiblingsSearch,
-    LengthConstrainedBeamSearch,
-    LexicallyConstrainedBeamSearch,
-    PrefixConstrainedBeamSearch,
-    Sampling,
-)
+from fairseq.search import BeamSearch, Sampling
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
 from torch import Tensor
 
 from ..errors import OptionError
 from ..models.attn_lstm import AttnLSTMModel
-from .constraints import SearchOptions
 from .options import DecodingOptions
 from .replay import Graphs, ReplayedSearch, can_replay
 from .search import Search
 from .stepper import steppers
 
-__all__ = ["AligningGenerator", "Generator", "generator_class"]
-
 logger = logging.getLogger(__name__)
 
 ROWS = 640  # hypotheses that are searched at once on a processor
-OWN = (BeamSearch, Sampling)
-OTHERS: Dict[type, str] = {
-    DiverseBeamSearch: "--diverse-beam-groups",
-    DiverseSiblingsSearch: "--diversity-rate",
-    LengthConstrainedBeamSearch: "--match-source-len",
-    LexicallyConstrainedBeamSearch: "--constraints",
-    PrefixConstrainedBeamSearch: "prefix_allowed_tokens_fn",
-}
 
 
 def generator_class(models: List[Any], options: DecodingOptions, print_alignment: Any) -> Optional[Type[Any]]:
@@ -74,16 +55,23 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         tgt_dict: dictionary of the target
         decoding: options of decoding
         options: those of fairseq's ``SequenceGenerator``
+
+    Attributes:
+        no_repeat: n-grams of this length occur once in a hypothesis; 0: no limit
+        sampling: fairseq's search by sampling, or None
+        wu_penalty: where it is not 0, hypotheses are ranked by log p / ((5 + |Y|) / 6)^wu_penalty (Wu et al. 2016,
+            "Google's Neural Machine Translation System"); |Y| counts the words, the start and the end
+        eos_norm: gamma; gamma |X| / |Y| is subtracted from log p of the end, |X| the words of the source, |Y| words,
+            start and end (as OpenNMT's ``-eos_norm``); 0: nothing
     """
 
     def __init__(self, models: Any, tgt_dict: Any, *, decoding: DecodingOptions, **options: Any):
         super().__init__(models, tgt_dict, **options)
-        self.searches = self._other_search() is None
-        if not self.searches:
-            decoding.check_unused(f"{self._other_search()} has fairseq's own search, without this option")
-            logger.warning(
-                f"{self._other_search()}: fairseq's own search is used, because that of this package does not have it"
-            )
+        other = self._other_search()
+        self.searches = other is None
+        if other is not None:
+            decoding.check_unused(f"{other} has fairseq's own search, without this option")
+            logger.warning(f"{other}: fairseq's own search is used, because that of this package does not have it")
         drawn = getattr(self.search, "sampling_topk", -1)
         if drawn > self.vocab_size:
             raise OptionError(
@@ -94,29 +82,19 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
             decoding = replace(decoding, shortlist_frequent=needed)
         self.graphs = Graphs()
         self.steppers = steppers(list(self.model.models), self.temperature, decoding)
+        # beside fairseq's options, for the search
         blocker = self.repeat_ngram_blocker
-        self.search_options = SearchOptions(
-            self.pad,
-            self.unk,
-            self.eos,
-            self.beam_size,
-            self.min_len,
-            self.unk_penalty,
-            0 if blocker is None else blocker.no_repeat_ngram_size,
-            self.normalize_scores,
-            self.len_penalty,
-            self.search if isinstance(self.search, Sampling) else None,
-            decoding.wu_penalty,
-            decoding.eos_norm,
-        )
+        self.no_repeat = 0 if blocker is None else blocker.no_repeat_ngram_size
+        self.sampling = self.search if isinstance(self.search, Sampling) else None
+        self.wu_penalty, self.eos_norm = decoding.wu_penalty, decoding.eos_norm
 
     def _other_search(self) -> Optional[str]:
-        """The option that asks for a search of fairseq, if any."""
+        """What asks for a search of fairseq, if anything does: an option, or the name of the search."""
         if self.lm_model is not None:
             return "--lm-path"
         if self.token_indices_to_suppress is not None:
             return "tokens_to_suppress"
-        return None if type(self.search) in OWN else OTHERS.get(type(self.search), type(self.search).__name__)
+        return None if type(self.search) in (BeamSearch, Sampling) else type(self.search).__name__
 
     def _generate(
         self,
@@ -158,15 +136,14 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
     def _searched(
         self, net_input: Dict[str, Any], longest: int, first: int, prefix: Optional[Tensor]
     ) -> List[List[Dict[str, Any]]]:
-        options = self.search_options
-        if not self.graphs.off and can_replay(self.steppers, options, net_input, prefix):
+        if not self.graphs.off and can_replay(self.steppers, self, net_input, prefix):
             try:
-                replayed = ReplayedSearch(self.graphs, self.steppers, net_input, options, longest, first)
+                replayed = ReplayedSearch(self.graphs, self.steppers, net_input, self, longest, first)
                 replayed.run()
                 return replayed.hypotheses()
             except RuntimeError as problem:
                 self.graphs.failed(problem)
-        search = Search(self.steppers, net_input, options, longest, first, prefix)
+        search = Search(self.steppers, net_input, self, longest, first, prefix)
         search.run()
         return search.hypotheses()
 
@@ -177,7 +154,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         source = net_input["src_tokens"]
         at_once = max(1, ROWS // self.beam_size)
         # samples depend on the order in which numbers are drawn
-        if source.device.type != "cpu" or len(source) <= at_once or self.search_options.sampling is not None:
+        if source.device.type != "cpu" or len(source) <= at_once or self.sampling is not None:
             yield net_input, prefix
             return
         for start in range(0, len(source), at_once):

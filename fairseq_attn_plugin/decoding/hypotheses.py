@@ -14,22 +14,34 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Ending", "Finished", "Trace"]
+
+class Ending(NamedTuple):
+    """A finished hypothesis."""
+
+    step: int  # at which it ended; it has step + 1 words
+    row: int  # that it ended
+    score: float  # log p(Y | X)
 
 
-class Trace:
-    """The nodes of a search over B sentences.
+class Hypotheses:
+    """The nodes of a search over B sentences, and its finished hypotheses.
+
+    At most ``beam`` for each sentence are kept, the first ones in the order of candidates.
 
     Args:
         sentences: B
+        beam: how many
+        device: where the search runs
     """
 
-    def __init__(self, sentences: int):
+    def __init__(self, sentences: int, beam: int, device: torch.device):
+        self.beam, self.device = beam, device
         self.parents: List[Tensor] = []
         self.words: List[Tensor] = []
         self.scores: List[Tensor] = []
         self.weights: List[Tensor] = []
         self.starts = [0, sentences]  # the first node of each step, and of the step that is not reached yet
+        self.endings: List[List[Ending]] = [[] for _ in range(sentences)]
 
     def attend(self, weights: Optional[Tensor]) -> None:
         """The attention ``[R, N]`` of the rows of the present step."""
@@ -42,28 +54,6 @@ class Trace:
         self.words.append(words)
         self.scores.append(scores)
         self.starts.append(self.starts[-1] + len(parents))
-
-
-class Ending(NamedTuple):
-    """A finished hypothesis."""
-
-    step: int  # at which it ended; it has step + 1 words
-    row: int  # that it ended
-    score: float  # log p(Y | X)
-
-
-class Finished:
-    """The finished hypotheses, at most ``beam`` for each of B sentences: the first ones, in the order of candidates.
-
-    Args:
-        sentences: B
-        beam: how many
-        device: where the search runs
-    """
-
-    def __init__(self, sentences: int, beam: int, device: torch.device):
-        self.beam, self.device = beam, device
-        self.endings: List[List[Ending]] = [[] for _ in range(sentences)]
 
     def add(self, found: Tensor, sentences: Sequence[int], rows: Tensor, scores: Tensor, step: int) -> List[int]:
         """Adds candidates of one step, those that are True in ``found``.
@@ -87,19 +77,18 @@ class Finished:
                 endings.append(Ending(step, row, score))
         return [place for place, sentence in enumerate(sentences) if len(self.endings[sentence]) < self.beam]
 
-    def read(self, trace: Trace, eos: int, divisors: Sequence[float]) -> List[List[Dict[str, Any]]]:
+    def read(self, eos: int, divisors: Sequence[float]) -> List[List[Dict[str, Any]]]:
         """For each sentence its hypotheses as fairseq returns them, the best first.
 
         Args:
-            trace: of the search
             eos: the word that ends them
             divisors: for each number of words, from 1, that by which log p(Y | X) is divided
         """
-        first = trace.starts[1]
+        first = self.starts[1]
         above: List[int] = []  # for each node after the first step, the node that it continues
-        if trace.parents:
-            starts = np.repeat(trace.starts[: len(trace.parents)], [len(rows) for rows in trace.parents])
-            above = (torch.cat(trace.parents).cpu().numpy() + starts).tolist()
+        if self.parents:
+            starts = np.repeat(self.starts[: len(self.parents)], [len(rows) for rows in self.parents])
+            above = (torch.cat(self.parents).cpu().numpy() + starts).tolist()
 
         def rank(ending: Ending) -> float:  # as float32 rounds it: hypotheses may tie
             return float(np.float32(ending.score / divisors[ending.step]))
@@ -107,7 +96,7 @@ class Finished:
         ranked = [one for endings in self.endings for one in sorted(endings, key=rank, reverse=True)]
         nodes: List[int] = []
         for step, row, _ in ranked:
-            path = [trace.starts[step] + row]
+            path = [self.starts[step] + row]
             while path[-1] >= first:
                 path.append(above[path[-1] - first])
             nodes += reversed(path)
@@ -115,13 +104,13 @@ class Finished:
         places, nothing = self._tensor(nodes, torch.long), torch.empty(0)
         ends = self._tensor(sizes, torch.long).cumsum(0) - 1
         # What follows a node: the word and the sum of the next one of its path, or the end and the hypothesis's score.
-        words = torch.cat([places.new_full((first,), eos), *trace.words]).index_select(0, places)
-        before = torch.cat([torch.zeros(first, device=self.device), *trace.scores]).index_select(0, places)
+        words = torch.cat([places.new_full((first,), eos), *self.words]).index_select(0, places)
+        before = torch.cat([torch.zeros(first, device=self.device), *self.scores]).index_select(0, places)
         tokens, after = words.roll(-1), before.roll(-1)
         after[ends] = self._tensor([ending.score for ending in ranked], torch.float32)
         weights: Sequence[Tensor] = [nothing] * len(sizes)
-        if trace.weights and sizes:
-            weights = torch.cat(trace.weights).index_select(0, places).t().split(sizes, dim=1)
+        if self.weights and sizes:
+            weights = torch.cat(self.weights).index_select(0, places).t().split(sizes, dim=1)
         scores = self._tensor(list(map(rank, ranked)), torch.float32).unbind()
         parts = zip(tokens.split(sizes), scores, weights, after.sub_(before).split(sizes), strict=True)
         hypotheses = (

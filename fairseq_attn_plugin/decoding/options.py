@@ -15,8 +15,6 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from ..errors import OptionError
 from ..options import flag, need, option
 
-__all__ = ["DecodingOptions", "add_decoding_options", "check_search"]
-
 ENGINES = ("plugin", "stock")
 PRECISIONS = ("float32", "bfloat16", "int8")
 STEEPEST = 50  # exponent of a length: the power of the longest translation is still a number
@@ -94,39 +92,24 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
 
 # --- the values of fairseq's options of search, which it takes as they come, and fails of or misunderstands later
 
-Check = Tuple[Callable[[Any], bool], str]
-
-_POSITIVE: Check = (lambda x: isinstance(x, int) and x >= 1, "at least 1, a whole number")
-_NOT_NEGATIVE: Check = (lambda x: 0 <= x < math.inf, "0 or more")
-_COUNT: Check = (lambda x: isinstance(x, int) and x >= -1, "at least 1, a whole number (-1 or 0: do without)")
-_FINITE: Check = (math.isfinite, "a finite number")
-
-_CHECKS: Dict[str, Check] = {
-    "beam": _POSITIVE,
-    "nbest": _POSITIVE,
-    "lenpen": (lambda x: abs(x) <= STEEPEST, f"a number of at most {STEEPEST}"),
-    "unkpen": _FINITE,
-    "temperature": (lambda x: 0 < x < math.inf, "above 0"),
-    "max_len_a": _NOT_NEGATIVE,
-    "max_len_b": _NOT_NEGATIVE,
-    "min_len": _NOT_NEGATIVE,
-    "prefix_size": _NOT_NEGATIVE,
-    "no_repeat_ngram_size": _NOT_NEGATIVE,
-    "sampling_topk": _COUNT,
-    "sampling_topp": (lambda x: x == -1 or 0 <= x <= 1, "above 0 and at most 1 (-1 or 0: all words)"),
-    "diverse_beam_groups": _COUNT,
-    "diverse_beam_strength": _FINITE,
-    "diversity_rate": _FINITE,
-    "lm_weight": _FINITE,
-}
-
-# The options that choose a search, and whether they do.
-_SEARCHES: Dict[str, Callable[[Any], bool]] = {
-    "sampling": bool,
-    "match_source_len": bool,
-    "diverse_beam_groups": lambda x: x is not None and x > 0,
-    "diversity_rate": lambda x: x is not None and x > 0,
-}
+_CHECKS: Tuple[Tuple[Tuple[str, ...], Callable[[Any], bool], str], ...] = (
+    (("beam", "nbest"), lambda x: isinstance(x, int) and x >= 1, "at least 1, a whole number"),
+    (("lenpen",), lambda x: abs(x) <= STEEPEST, f"a number of at most {STEEPEST}"),
+    (("unkpen", "diverse_beam_strength", "diversity_rate", "lm_weight"), math.isfinite, "a finite number"),
+    (("temperature",), lambda x: 0 < x < math.inf, "above 0"),
+    (
+        ("max_len_a", "max_len_b", "min_len", "prefix_size", "no_repeat_ngram_size"),
+        lambda x: 0 <= x < math.inf,
+        "0 or more",
+    ),
+    (
+        ("sampling_topk", "diverse_beam_groups"),
+        lambda x: isinstance(x, int) and x >= -1,
+        "at least 1, a whole number (-1 or 0: do without)",
+    ),
+    (("sampling_topp",), lambda x: x == -1 or 0 <= x <= 1, "above 0 and at most 1 (-1 or 0: all words)"),
+)
+_SEARCHES = ("sampling", "match_source_len", "diverse_beam_groups", "diversity_rate")  # above 0: it is chosen
 
 
 def check_search(args: Any) -> None:
@@ -138,10 +121,15 @@ def check_search(args: Any) -> None:
     Raises:
         OptionError: a value that search cannot have, or values that contradict each other
     """
-    for name, (right, what) in _CHECKS.items():
-        if hasattr(args, name) and not _holds(right, getattr(args, name)):
-            raise OptionError(f"{flag(name)} {getattr(args, name)!r}: must be {what}")
-    chosen = [name for name, given in _SEARCHES.items() if given(getattr(args, name, None))]
+    for names, right, what in _CHECKS:
+        for name in names:
+            try:
+                wrong = hasattr(args, name) and not right(getattr(args, name))
+            except TypeError:  # null, or a text: JSON and keywords have both
+                wrong = True
+            if wrong:
+                raise OptionError(f"{flag(name)} {getattr(args, name)!r}: must be {what}")
+    chosen = [name for name in _SEARCHES if (getattr(args, name, None) or 0) > 0]
     if len(chosen) > 1:
         raise OptionError(f"{' and '.join(map(flag, chosen))}: are different searches; choose one")
     if getattr(args, "retain_iter_history", False):
@@ -152,10 +140,3 @@ def check_search(args: Any) -> None:
         raise OptionError(f"--nbest {nbest}: must be at most --beam {beam}, the hypotheses that search keeps")
     if groups > 1 and beam % groups:
         raise OptionError(f"--diverse-beam-groups {groups}: must divide --beam {beam} into groups of equal size")
-
-
-def _holds(right: Callable[[Any], bool], value: Any) -> bool:
-    try:
-        return right(value)
-    except TypeError:  # null, or a text: JSON and keywords have both
-        return False

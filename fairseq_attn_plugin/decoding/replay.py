@@ -23,29 +23,14 @@ from torch import Tensor
 from ..attention import map_tensors
 from ..errors import first_cause
 from ..modules.latent.latent_decoder import LatentDecoder
-from .constraints import SearchOptions
 from .search import Candidates, Search
 from .stepper import ModelStepper, tensors_of
-
-__all__ = ["Graphs", "ReplayedSearch", "can_replay"]
 
 logger = logging.getLogger(__name__)
 
 EVERY = 4  # steps from one look of the host at the results to the next
 MULTIPLE = 8  # source positions of a batch, so that few shapes occur
 MOST_GRAPHS = 32
-
-
-class Found(NamedTuple):
-    """What steps have found, :data:`EVERY` of them one after another."""
-
-    parents: Tensor  # [EVERY, R]
-    words: Tensor  # [EVERY, R]
-    scores: Tensor  # [EVERY, R]
-    ends: Tensor  # [EVERY, S, beam], whether a candidate is a finished hypothesis
-    ended: Tensor  # [EVERY, S, beam], the rows that they end
-    sums: Tensor  # [EVERY, S, beam], their scores
-    weights: Optional[Tensor]  # [EVERY, R, N]
 
 
 class Places(NamedTuple):
@@ -58,15 +43,17 @@ class Places(NamedTuple):
     step: Tensor  # [1]
     turn: Tensor  # [1], the place of the step in the buffers
     end: Tensor  # [], added to log p of the end of the sentence: -inf where none may end yet
-    found: Found
+    # What EVERY steps have found, one after another: parents, words and scores [R] of the rows that go on; which
+    # candidates are finished hypotheses, the rows that they end and their scores [S, beam]; weights [R, N] or None.
+    found: Tuple[Optional[Tensor], ...]
     models: Tuple[Any, ...]  # the states of the steppers
 
 
-def can_replay(steppers: Any, options: SearchOptions, net_input: Dict[str, Any], prefix: Optional[Tensor]) -> bool:
+def can_replay(steppers: Any, options: Any, net_input: Dict[str, Any], prefix: Optional[Tensor]) -> bool:
     """Whether a batch is searched by :class:`ReplayedSearch`."""
     return (
         net_input["src_tokens"].device.type == "cuda"
-        and all(isinstance(stepper, ModelStepper) and not waits(stepper.model.decoder) for stepper in steppers)
+        and not any(waits(stepper.decoder) for stepper in steppers)
         and prefix is None
         and options.sampling is None
         and not (options.no_repeat or options.eos_norm)
@@ -139,7 +126,7 @@ class ReplayedSearch(Search):
         graphs: Graphs,
         steppers: Sequence[ModelStepper],
         net_input: Dict[str, Any],
-        options: SearchOptions,
+        options: Any,
         max_len: int,
         first: int,
     ):
@@ -168,21 +155,21 @@ class ReplayedSearch(Search):
                 graph.replay()
             self._read(copies_of(places.found), turns, step)
             step += turns
-            if bool((places.count >= self.options.beam).all()):
+            if bool((places.count >= self.beam).all()):
                 return
         self._enter(places)
         found, _, first = self._step(step)
         self._add(found, first, step)
 
     def hypotheses(self) -> List[List[Dict[str, Any]]]:
-        self.trace.weights = [weights[:, self.positions] for weights in self.trace.weights]
+        self.seen.weights = [weights[:, self.positions] for weights in self.seen.weights]
         return super().hypotheses()
 
     def replayed_step(self, places: Places) -> None:
         """One step from the places to the places, without a wait of the host."""
-        beam = self.options.beam
+        beam = self.beam
         self._enter(places)
-        log_probs, weights = self.ensemble.step(places.tokens, places.step)
+        log_probs, weights = self.log_probs(places.tokens, places.step)
         self.constraints.apply(log_probs, None)
         log_probs[:, self.options.eos] += places.end
         found = self._candidates(log_probs, 1, None)
@@ -194,9 +181,9 @@ class ReplayedSearch(Search):
         for buffer, result in zip(places.found, results):
             if buffer is not None:
                 buffer.index_copy_(0, places.turn, result.to(buffer.dtype).unsqueeze(0))
-        self.ensemble.select(results[0], None)
+        self.select(results[0], None)
         assert self.ignored is not None
-        new = [results[1], scores, self.ignored, count, *tensors_of(self.ensemble.states)]
+        new = [results[1], scores, self.ignored, count, *tensors_of(self.states)]
         for place, value in zip([*places[:4], *tensors_of(places.models)], new):
             if place is not value:
                 place.copy_(value)
@@ -205,18 +192,17 @@ class ReplayedSearch(Search):
 
     def _enter(self, places: Places) -> None:
         self.tokens, self.scores, self.ignored = places.tokens, places.scores, places.ignored
-        self.ensemble.states = list(places.models)
-        self.offsets = None  # those of the first step
+        self.states = list(places.models)
 
     def _places(self, found: Candidates, ends: Tensor) -> Places:
         """The places after the first step, from its candidates."""
-        beam, first = self.options.beam, ends[:, : self.options.beam].clone()
+        beam, first = self.beam, ends[:, : self.beam].clone()
         self._advance(self._without_ends(found, ends), None)
         assert self.scores is not None
-        rows = (self.trace.parents[0], self.tokens, self.trace.scores[0])
-        weights = self.trace.weights[0].repeat_interleave(beam, 0) if self.trace.weights else None
+        rows = (self.seen.parents[0], self.tokens, self.seen.scores[0])
+        weights = self.seen.weights[0].repeat_interleave(beam, 0) if self.seen.weights else None
         parts = [*rows, first, found.parents[:, :beam], found.scores[:, :beam], weights]
-        buffers: Any = [None if part is None else part.expand(EVERY, *part.shape) for part in parts]
+        buffers = (None if part is None else part.expand(EVERY, *part.shape) for part in parts)
         one = torch.ones(1, dtype=torch.long, device=ends.device)
         return Places(
             self.tokens,
@@ -226,18 +212,15 @@ class ReplayedSearch(Search):
             one,
             torch.zeros_like(one),
             self.scores.new_zeros(()),
-            Found(*buffers),
-            tuple(self.ensemble.states),
+            tuple(buffers),
+            tuple(self.states),
         )
 
-    def _read(self, found: Found, turns: int, step: int) -> None:
+    def _read(self, found: Any, turns: int, step: int) -> None:
         """Writes down what the steps from ``step`` on have found."""
-        ends, ended, sums = (part.cpu() for part in found[3:6])
+        parents, words, scores, *ends, weights = found
+        ends, ended, sums = (part.cpu() for part in ends)
         for turn in range(turns):
-            self.finished.add(ends[turn], self.sentences, ended[turn], sums[turn], step + turn)
-            self.trace.attend(None if found.weights is None else found.weights[turn])
-            self.trace.extend(found.parents[turn], found.words[turn], found.scores[turn])
-
-    def _add(self, found: Candidates, first: Tensor, step: int) -> None:
-        beam = self.options.beam
-        self.finished.add(first, self.sentences, found.parents[:, :beam], found.scores[:, :beam], step)
+            self.seen.add(ends[turn], self.sentences, ended[turn], sums[turn], step + turn)
+            self.seen.attend(None if weights is None else weights[turn])
+            self.seen.extend(parents[turn], words[turn], scores[turn])

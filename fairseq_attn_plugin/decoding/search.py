@@ -6,24 +6,22 @@ them is a finished hypothesis. The first ``beam`` candidates that do not end go 
 ``beam`` finished hypotheses. At the last step every hypothesis ends.
 
 Everything happens on tensors of all sentences and hypotheses. Nothing grows with the steps but the
-:class:`~fairseq_attn_plugin.decoding.hypotheses.Trace`. Finished sentences leave the batch when they are a quarter
+:class:`~fairseq_attn_plugin.decoding.hypotheses.Hypotheses`. Finished sentences leave the batch when they are a quarter
 of it.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .constraints import Constraints, SearchOptions
-from .hypotheses import Finished, Trace
-from .stepper import Ensemble, ModelStepper
-
-__all__ = ["Candidates", "Search", "best_continuations"]
+from .constraints import Constraints
+from .hypotheses import Hypotheses
+from .stepper import ModelStepper
 
 LEAVES = 4  # finished sentences leave when they are one in so many
 STEP = 4  # numbers of sentences are multiples of it, because oneDNN compiles a kernel for each number of rows
@@ -44,7 +42,7 @@ class Search:
     Args:
         steppers: the models of the ensemble
         net_input: fairseq's batch
-        options: of the search
+        options: the generator, :class:`~fairseq_attn_plugin.decoding.generator.Generator`
         max_len: the step at which every hypothesis ends
         first: the word before the first one
         prefix: ``[B, P]``, words with which the translations begin, with padding, or None
@@ -54,30 +52,30 @@ class Search:
         self,
         steppers: Sequence[ModelStepper],
         net_input: Dict[str, Any],
-        options: SearchOptions,
+        options: Any,
         max_len: int,
         first: int,
         prefix: Optional[Tensor] = None,
     ):
-        self.options, self.max_len = options, max_len
+        self.options, self.max_len, self.beam, self.sampling = options, max_len, options.beam_size, options.sampling
         source = net_input["src_tokens"]
-        self.ensemble = Ensemble(steppers, net_input, prefix)
+        self.steppers = steppers
+        self.states: List[Any] = [stepper.begin(net_input, prefix) for stepper in steppers]
+        self.vocabulary: Optional[Tensor] = self.states[0].vocabulary  # [K], the words to choose from; None: all
         lengths = net_input["src_lengths"]
-        self.constraints = Constraints(options, self.ensemble.vocabulary, max_len, lengths, prefix)
+        self.constraints = Constraints(options, self.vocabulary, max_len, lengths, prefix)
         self.sentences = list(range(len(source)))  # those that are still searched
         self.tokens = source.new_full((len(source),), first)  # [R], the last words
         self.scores: Optional[Tensor] = None  # [S, W]
         self.ignored: Optional[Tensor] = None  # [S, beam], hypotheses that have ended and have no successor
-        self.trace = Trace(len(source))
-        self.finished = Finished(len(source), options.beam, source.device)
-        self.order = torch.arange(2 * options.beam, device=source.device)
-        self.offsets: Optional[Tensor] = None  # [S, 1], the first row of each sentence
+        self.seen = Hypotheses(len(source), self.beam, source.device)
+        self.order = torch.arange(2 * self.beam, device=source.device)
 
     @torch.inference_mode()
     def run(self) -> None:
         """Searches until every sentence is finished."""
-        beam = self.options.beam
-        if beam == len(self.sentences) == 1 and self.options.sampling is None:
+        beam = self.beam
+        if beam == len(self.sentences) == 1 and self.sampling is None:
             return self._greedy()
         for step in range(self.max_len + 1):
             found, ends, first = self._step(step)
@@ -91,77 +89,95 @@ class Search:
                 found = self._without_ends(found, ends)
             self._advance(found, stay)
 
+    def log_probs(self, tokens: Tensor, step: Union[int, Tensor]) -> Tuple[Tensor, Optional[Tensor]]:
+        """log p ``[R, K]`` of the next word after ``tokens`` ``[R]``, to be written into, and attention ``[R, N]``: of
+        an ensemble the means of the models' probabilities and weights."""
+        found = [stepper.step(tokens, state, step) for stepper, state in zip(self.steppers, self.states)]
+        self.states = [state for _, _, state in found]
+        if len(found) == 1:
+            return found[0][:2]
+        mean = torch.stack([log_probs for log_probs, _, _ in found]).logsumexp(0).sub_(math.log(len(found)))
+        attention = [weights for _, weights, _ in found if weights is not None]
+        return mean, sum(attention[1:], attention[0]) / len(found) if attention else None
+
+    def select(self, rows: Tensor, sentences: Optional[Tensor]) -> None:
+        """Keeps the rows of the models' states that go on; see :meth:`ModelStepper.select`."""
+        self.states = [stepper.select(state, rows, sentences) for stepper, state in zip(self.steppers, self.states)]
+
     def _step(self, step: int) -> Tuple[Candidates, Tensor, Tensor]:
         """The candidates of a step, which of them end, and which are finished hypotheses, ``[S, beam]``."""
-        log_probs, weights = self.ensemble.step(self.tokens, step)
-        self.trace.attend(weights)
+        log_probs, weights = self.log_probs(self.tokens, step)
+        self.seen.attend(weights)
         found = self._candidates(log_probs, step, self.constraints.apply(log_probs, step))
         return (found, *self._ends(found))
 
     def _ends(self, found: Candidates) -> Tuple[Tensor, Tensor]:
         """Which candidates end, and which are finished hypotheses, ``[S, beam]``."""
         ends = found.words.eq(self.options.eos) & found.scores.ne(-math.inf)
-        first = ends[:, : self.options.beam]
+        first = ends[:, : self.beam]
         return ends, first if self.ignored is None else first & ~self.ignored
 
     def _greedy(self) -> None:
         """The same for one hypothesis of one sentence, where nothing is to be sorted or selected."""
-        eos, vocabulary, row = self.options.eos, self.ensemble.vocabulary, torch.zeros_like(self.tokens)
+        eos, vocabulary, row = self.options.eos, self.vocabulary, torch.zeros_like(self.tokens)
         past: Optional[Tensor] = None
         for step in range(self.max_len + 1):
-            log_probs, weights = self.ensemble.step(self.tokens, step)
-            self.trace.attend(weights)
+            log_probs, weights = self.log_probs(self.tokens, step)
+            self.seen.attend(weights)
             self.constraints.apply(log_probs, step)
             scores, words = log_probs.max(1)
             past = scores if past is None else scores + past
             self.tokens = words if vocabulary is None else vocabulary.take(words)
             if self.tokens.item() == eos and past.item() != -math.inf:
-                self.finished.add(row.eq(0), self.sentences, row, past, step)
+                self.seen.add(row.eq(0), self.sentences, row, past, step)
                 return
-            self.trace.extend(row, self.tokens, past)
+            self.seen.extend(row, self.tokens, past)
             self.constraints.select(row, self.tokens, None)
 
     def hypotheses(self) -> List[List[Dict[str, Any]]]:
         """For each sentence its finished hypotheses, the best first, as fairseq returns them."""
         options = self.options
-        power = options.wu_penalty or (options.len_penalty if options.normalize else 0.0)
-        sizes = range(1, len(self.trace.starts))  # words with the end
+        power = options.wu_penalty or (options.len_penalty if options.normalize_scores else 0.0)
+        sizes = range(1, len(self.seen.starts))  # words with the end
         bases = [(5 + size + 1) / 6 if options.wu_penalty else size for size in sizes]
         divisors = [float(np.float32(base**power)) for base in bases]
-        return self.finished.read(self.trace, options.eos, divisors)
+        return self.seen.read(options.eos, divisors)
 
     def _candidates(self, log_probs: Tensor, step: int, taken: Optional[Tensor]) -> Candidates:
-        beam, sentences = self.options.beam, len(self.sentences)
+        beam, sentences = self.beam, len(self.sentences)
         table = log_probs.view(sentences, -1, log_probs.size(1))
         hypotheses = table.size(1)
         past = self.scores
         if taken is not None and past is not None:
             past = past.reshape(-1)[taken].view(past.shape)
         rows: Optional[Tensor] = None
-        if self.options.sampling is not None:
+        if self.sampling is not None:
             # fairseq samples from the first of the equal hypotheses of the first step
             table = table.expand(-1, beam, -1) if past is None else table
             sums = past if past is None else past.unsqueeze(2).expand(-1, -1, step)
-            scores, words, rows = self.options.sampling.step(step, table, sums)
+            scores, words, rows = self.sampling.step(step, table, sums)
         elif beam == 1:
             scores, words = table.squeeze(1).max(1, keepdim=True)
             scores = scores if past is None else scores + past
         else:
             count = min(2 * beam, table[0].numel() - 1)
             scores, rows, words = best_continuations(table, past, count)
-        if self.ensemble.vocabulary is not None:
-            words = self.ensemble.vocabulary.take(words)
-        if self.offsets is None or len(self.offsets) != sentences or step < 2:
-            self.offsets = torch.arange(0, sentences * hypotheses, hypotheses, device=words.device).unsqueeze(1)
-        parents = self.offsets.expand_as(words) if rows is None else rows + self.offsets if sentences > 1 else rows
-        return Candidates(scores, parents if taken is None else taken[parents], words)
+        if self.vocabulary is not None:
+            words = self.vocabulary.take(words)
+        if sentences > 1 or rows is None:  # the first row of each sentence
+            first = torch.arange(0, sentences * hypotheses, hypotheses, device=words.device).unsqueeze(1)
+            rows = first.expand_as(words) if rows is None else rows + first
+        return Candidates(scores, rows if taken is None else taken[rows], words)
+
+    def _add(self, found: Candidates, first: Tensor, step: int) -> List[int]:
+        """Adds the hypotheses that end, ``first`` ``[S, beam]``; returns the sentences that lack some."""
+        return self.seen.add(first, self.sentences, found.parents[:, : self.beam], found.scores[:, : self.beam], step)
 
     def _finish(self, found: Candidates, first: Tensor, step: int) -> Optional[Tensor]:
-        """Adds the hypotheses that end, ``first`` ``[S, beam]``; returns the sentences that stay, None: all of them."""
-        beam, count = self.options.beam, len(self.sentences)
-        left = self.finished.add(first, self.sentences, found.parents[:, :beam], found.scores[:, :beam], step)
+        """Adds the hypotheses that end; returns the sentences that stay, None: all of them."""
+        left, count = self._add(found, first, step), len(self.sentences)
         done = sorted(set(range(count)) - set(left))
-        if self.options.sampling is None:  # which draws for the sentences that are left
+        if self.sampling is None:  # which draws for the sentences that are left
             if left and len(done) * LEAVES < count:
                 return None
             left = sorted(left + done[: -len(left) % STEP])
@@ -172,7 +188,7 @@ class Search:
 
     def _without_ends(self, found: Candidates, ends: Tensor) -> Candidates:
         """The first ``beam`` candidates that do not end; where there are fewer, :attr:`ignored` marks the others."""
-        beam, count = self.options.beam, ends.size(1)
+        beam, count = self.beam, ends.size(1)
         if self.ignored is not None:
             ends[:, :beam] |= self.ignored
         order = self.order[:count]
@@ -183,15 +199,15 @@ class Search:
 
     def _advance(self, found: Candidates, stay: Optional[Tensor]) -> None:
         """Goes on with the first ``beam`` candidates."""
-        found = Candidates(*(part[:, : self.options.beam] for part in found))
+        found = Candidates(*(part[:, : self.beam] for part in found))
         if stay is not None:
             found = Candidates(*(part.index_select(0, stay) for part in found))
             self.ignored = None if self.ignored is None else self.ignored.index_select(0, stay)
         self.scores, rows, self.tokens = found.scores, found.parents.reshape(-1), found.words.reshape(-1)
-        self.trace.extend(rows, self.tokens, self.scores.reshape(-1))
+        self.seen.extend(rows, self.tokens, self.scores.reshape(-1))
         self.constraints.select(rows, self.tokens, stay)
-        if self.options.beam > 1 or stay is not None:
-            self.ensemble.select(rows, stay)
+        if self.beam > 1 or stay is not None:
+            self.select(rows, stay)
 
 
 def best_continuations(log_probs: Tensor, scores: Optional[Tensor], count: int) -> Tuple[Tensor, Tensor, Tensor]:

@@ -20,8 +20,6 @@ from torch import Tensor
 from ..errors import OptionError
 from ..text.lexicon import read_lexicon
 
-__all__ = ["Shortlist"]
-
 logger = logging.getLogger(__name__)
 
 OPTION = "--shortlist"

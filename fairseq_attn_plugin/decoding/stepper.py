@@ -3,10 +3,10 @@
 A search translates B sentences. It begins with one row for each sentence, and after its first step each sentence has
 ``beam`` neighbouring rows, its hypotheses; R counts the rows. For each step it calls
 
-    output, state = stepper.step(tokens, state, step)            # [R], the last word of each row
-    state = stepper.select(state, rows, sentences)               # the rows that go on
+    log_probs, weights, state = stepper.step(tokens, state, step)    # [R], the last word of each row
+    state = stepper.select(state, rows, sentences)                   # the rows that go on
 
-:class:`Ensemble` averages the probabilities of several models. Where the weights of a model do not change any more, its
+Where the weights of a model do not change any more, its
 products are packed (:mod:`fairseq_attn_plugin.ops.packed`), in the precision that the options name, and a step is
 traced by TorchScript.
 """
@@ -14,10 +14,8 @@ traced by TorchScript.
 from __future__ import annotations
 
 import logging
-import math
 import warnings
-from collections import Counter
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
 import torch
 from fairseq.modules import FairseqDropout
@@ -31,14 +29,11 @@ from ..modules.decoder import LSTMDecoder
 from ..modules.decoder_state import Decoded, Progress
 from ..modules.latent.first_order_decoder import FirstOrderDecoder
 from ..modules.latent.latent_decoder import LatentDecoder
-from ..modules.latent.posterior_decoder import PosteriorDecoder
 from ..modules.recurrent_decoder import POSITION, PROGRESS
 from ..ops.packed import PACKED_ROWS, FixedWeights, say_once
 from ..ops.precision import with_fixed
 from .options import DecodingOptions
 from .shortlist import Shortlist
-
-__all__ = ["Ensemble", "ModelState", "ModelStepper", "StepOutput", "steppers", "tensors_of", "with_tensors"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,21 +41,17 @@ UNTRACED = 20  # steps before one is traced, which takes as long as a hundred st
 MULTIPLE = 128  # words of a packed shortlist, because oneDNN compiles a kernel for each number of outputs
 
 
-class StepOutput(NamedTuple):
-    """What one step says about the next word of R rows, K words of the vocabulary to choose from."""
-
-    logits: Tensor  # [R, K] float32, of this step alone: the search writes into it
-    normalized: bool  # whether they are log-probabilities; otherwise the search subtracts their logsumexp
-    weights: Optional[Tensor]  # [R, N], of the attention; None where they are not wanted
-
-
 class ModelState(NamedTuple):
     """The state of a :class:`ModelStepper`."""
 
     encoder_out: Dict[str, Any]
-    incremental: Dict[str, Any]  # of fairseq
-    vocabulary: Optional[Tensor] = None  # [K], ascending, the words of the shortlist; None: all
-    weights: Optional[FixedWeights] = None
+    progress: Progress
+    weights: Optional[FixedWeights]
+
+    @property
+    def vocabulary(self) -> Optional[Tensor]:
+        """The words ``[K]`` of the shortlist, ascending; None: all."""
+        return None if self.weights is None else self.weights.words
 
 
 class ModelStepper:
@@ -85,12 +76,10 @@ class ModelStepper:
     ):
         self.model, self.decoder, self.temperature, self.shortlist = model, model.decoder, temperature, shortlist
         self.weights = None if precision is None else FixedWeights(model.parameters(), precision)
-        known = type(self.decoder) in (LSTMDecoder, LatentDecoder, PosteriorDecoder)
-        plain = self.weights is not None and known and getattr(self.decoder, "alignment", "prior") == "prior"
-        self.traces = plain and is_traceable(self.decoder)
-        self.normalized = plain and temperature == 1.0 and self.decoder.returns_log_probs
-        self.steps: Counter[Any] = Counter()  # by structure of the state
-        self.traced: Dict[Any, Any] = {}
+        self.traces = self.weights is not None and is_traceable(self.decoder)
+        self.normalized = temperature == 1.0 and self.decoder.returns_log_probs
+        self.steps = 0
+        self.traced: Dict[Any, Any] = {}  # by structure of the state
 
     @torch.inference_mode()
     def begin(self, net_input: Dict[str, Any], prefix: Optional[Tensor] = None) -> ModelState:
@@ -100,70 +89,74 @@ class ModelStepper:
             net_input: of fairseq's batch: ``src_tokens`` ``[B, N]`` and ``src_lengths`` ``[B]``
             prefix: ``[B, P]``, words with which the translations must begin, with padding; for a shortlist
         """
-        weights, words = self.weights, None
+        weights = self.weights
         with with_fixed(weights):
             encoder_out = self.model.encoder.forward_torchscript(net_input)
         if self.shortlist is not None and weights is not None:
             sentences = len(net_input["src_tokens"])
             words = self.shortlist.words(encoder_out["tokens"], prefix, MULTIPLE if sentences >= PACKED_ROWS else 1)
             weights = weights.confined_to(words, self.decoder.vocabulary, sentences)
-        incremental: Dict[str, Any] = {}
         with with_fixed(weights):  # the first step is then as the others
-            self.decoder.set_incremental_state(incremental, PROGRESS, self.decoder.start(encoder_out, True))
-        return ModelState(encoder_out, incremental, words, weights)
+            return ModelState(encoder_out, self.decoder.start(encoder_out, True), weights)
 
     @torch.inference_mode()
-    def step(self, tokens: Tensor, state: ModelState, step: Union[int, Tensor]) -> Tuple[StepOutput, ModelState]:
+    def step(
+        self, tokens: Tensor, state: ModelState, step: Union[int, Tensor]
+    ) -> Tuple[Tensor, Optional[Tensor], ModelState]:
         """One decoder step.
 
         Args:
             tokens: ``[R]``, the last word of each row, an index of the whole vocabulary
             state: of :meth:`begin`, of the last step or of :meth:`select`; not to be used again
             step: from 0; may be a tensor ``[1]``
+
+        Returns:
+            log p ``[R, K]`` of the words to choose from, in float32, to be written into; the attention's weights
+            ``[R, N]``, or None where they are not wanted; the new state
         """
         with with_fixed(state.weights):
-            return self._step(tokens, state, step)
-
-    def _step(self, tokens: Tensor, state: ModelState, step: Union[int, Tensor]) -> Tuple[StepOutput, ModelState]:
-        incremental = dict(state.incremental)
-        if isinstance(step, Tensor):
-            incremental[POSITION] = step
-        decoded = self._traced(tokens, state.encoder_out, incremental, step) if self.traces else None
-        if decoded is None:
-            out, extra = self.decoder(columns(tokens, step), state.encoder_out, incremental)
-            (weights,) = extra["attn"]
-        else:
-            memory = self.decoder.get_incremental_state(incremental, PROGRESS).memory
-            out = self.decoder.words_of(decoded, memory, state.encoder_out)
-            weights = decoded.weights if self.decoder.need_attn else None
+            out, weights, progress = self._decoded(tokens, state, step)
         if self.temperature != 1.0:
             out = out / self.temperature  # also the features of an adaptive softmax, as fairseq does
-        adaptive = self.decoder.adaptive_softmax is not None
-        if adaptive:
+        if self.decoder.adaptive_softmax is not None:
             out = self.model.get_normalized_probs((out, None), log_probs=True)
-        weights = None if weights is None else weights[:, -1]
-        incremental.pop(POSITION, None)
-        output = StepOutput(out[:, -1].float(), adaptive or self.normalized, weights)
-        return output, state._replace(incremental=incremental)
+        log_probs = out[:, -1].float()
+        if not self.normalized and self.decoder.adaptive_softmax is None:
+            log_probs = log_probs.log_softmax(-1)
+        return log_probs, None if weights is None else weights[:, -1], state._replace(progress=progress)
 
-    def _traced(
-        self, tokens: Tensor, encoder_out: Dict[str, Any], incremental: Dict[str, Any], step: Union[int, Tensor]
-    ) -> Optional[Decoded]:
-        """One step without the words, of which ``incremental`` becomes the state; None before there is a trace."""
-        progress = self.decoder.get_incremental_state(incremental, PROGRESS)
-        given = (progress.state, progress.memory, {"encodings": encoder_out["encodings"]})
-        structure = structure_of(given)
-        self.steps[structure] += 1
-        if self.steps[structure] <= UNTRACED or self.decoder.intervention is not None:
-            return None
+    def _decoded(
+        self, tokens: Tensor, state: ModelState, step: Union[int, Tensor]
+    ) -> Tuple[Tensor, Optional[Tensor], Progress]:
+        """What the decoder returns as words, the weights, and the progress after the step."""
+        decoder = self.decoder
+        if self.traces and decoder.intervention is None:
+            self.steps += 1
+            if self.steps > UNTRACED:
+                decoded = self._traced(tokens, state, step)
+                out = decoder.words_of(decoded, state.progress.memory, state.encoder_out)
+                return out, decoded.weights if decoder.need_attn else None, state.progress._replace(state=decoded.state)
+        incremental: Dict[str, Any] = {}
+        decoder.set_incremental_state(incremental, PROGRESS, state.progress)
+        # it reads the last column, and the number of the step from the width, unless that is a tensor of its own
+        columns = tokens.unsqueeze(1)
+        if isinstance(step, Tensor):
+            incremental[POSITION] = step
+        else:
+            columns = columns.expand(-1, step + 1)
+        out, extra = decoder(columns, state.encoder_out, incremental)
+        return out, extra["attn"][0], decoder.get_incremental_state(incremental, PROGRESS)
+
+    def _traced(self, tokens: Tensor, state: ModelState, step: Union[int, Tensor]) -> Decoded:
+        """One step without the words, by the trace for a state of this structure."""
+        given = (state.progress.state, state.progress.memory, state.encoder_out["encodings"])
+        structure = map_tensors(lambda _: True, given)  # type: ignore[arg-type,return-value]
         if structure not in self.traced:
-            self.traced[structure] = traced(self.decoder, self.weights, given, progress, tokens)
+            self.traced[structure] = traced(self.decoder, self.weights, given, state.progress, tokens)
         position = step if isinstance(step, Tensor) else torch.full((1,), step, device=tokens.device)
-        features, weights, scores, *after = self.traced[structure](tokens, position, *tensors_of(given))
-        state = with_tensors(progress.state, after)
-        self.decoder.set_incremental_state(incremental, PROGRESS, progress._replace(state=state))
-        attends = self.decoder.attention is not None
-        return Decoded(features, weights if attends else None, scores if attends else None, state)
+        features, *found = self.traced[structure](tokens, position, *tensors_of(given))
+        weights, scores = found[:2] if self.decoder.attention is not None else (None, None)
+        return Decoded(features, weights, scores, with_tensors(state.progress.state, found[2:]))
 
     def select(self, state: ModelState, rows: Tensor, sentences: Optional[Tensor] = None) -> ModelState:
         """The state of the rows that go on.
@@ -174,9 +167,7 @@ class ModelStepper:
                 for all sentences
             sentences: ``[B']``, ascending, the old numbers of the sentences that stay; None if all of them stay
         """
-        decoder, encoder_out = self.decoder, state.encoder_out
-        progress: Progress = decoder.get_incremental_state(state.incremental, PROGRESS)
-        memory = progress.memory
+        encoder_out, memory = state.encoder_out, state.progress.memory
         if sentences is not None:
             encoder_out = {
                 name: None if value is None else value.index_select(0, sentences)
@@ -188,63 +179,21 @@ class ModelStepper:
             of_rows = torch.arange(count, device=rows.device).repeat_interleave(len(rows) // count)
             encoder_out = {**encoder_out, "rows": of_rows}
             memory = memory._replace(rows=of_rows) if sentences is None else memory.select(of_rows, sentences)
-        incremental = dict(state.incremental)
-        progress = progress._replace(state=index_rows(progress.state, rows), memory=memory)
-        decoder.set_incremental_state(incremental, PROGRESS, progress)
-        return state._replace(encoder_out=encoder_out, incremental=incremental)
-
-
-class Ensemble:
-    """One or more steppers during the search of a batch: the mean of their probabilities, and of their attention.
-
-    Args:
-        steppers: the models
-        net_input: fairseq's batch
-        prefix: ``[B, P]``, words with which the translations must begin, or None
-
-    Attributes:
-        vocabulary: the words ``[K]`` to choose from, ascending; None: all
-    """
-
-    def __init__(self, steppers: Sequence[ModelStepper], net_input: Dict[str, Any], prefix: Optional[Tensor]):
-        self.steppers = steppers
-        self.states: List[Any] = [stepper.begin(net_input, prefix) for stepper in steppers]
-        self.vocabulary: Optional[Tensor] = self.states[0].vocabulary
-
-    def step(self, tokens: Tensor, step: int) -> Tuple[Tensor, Optional[Tensor]]:
-        """log p ``[R, K]`` of the next word after ``tokens`` ``[R]``, to be written into, and attention ``[R, N]``."""
-        log_probs: List[Tensor] = []
-        attention: Optional[Tensor] = None
-        for i, stepper in enumerate(self.steppers):
-            (logits, normalized, weights), self.states[i] = stepper.step(tokens, self.states[i], step)
-            log_probs.append(logits if normalized else logits.log_softmax(-1))
-            if weights is not None:
-                attention = weights if attention is None else attention + weights
-        if len(log_probs) == 1:
-            return log_probs[0], attention
-        mean = torch.stack(log_probs).logsumexp(0).sub_(math.log(len(log_probs)))
-        return mean, None if attention is None else attention / len(log_probs)
-
-    def select(self, rows: Tensor, sentences: Optional[Tensor]) -> None:
-        """Keeps the rows that go on; see :meth:`ModelStepper.select`."""
-        self.states = [one.select(state, rows, sentences) for one, state in zip(self.steppers, self.states)]
+        progress = state.progress._replace(state=index_rows(state.progress.state, rows), memory=memory)
+        return state._replace(encoder_out=encoder_out, progress=progress)
 
 
 def is_traceable(decoder: Any) -> bool:
     """Whether a step has the same operations for all sizes of batch and source."""
+    if type(decoder) not in (LSTMDecoder, LatentDecoder):  # of others a step depends on the word that it was given
+        return False
     if any(isinstance(part, FairseqDropout) and part.apply_during_inference for part in decoder.modules()):
         return False
     attention = decoder.attention
-    if attention is None or decoder.revises:
-        return not decoder.revises
+    if attention is None:
+        return True
     kinds = (SoftAttention, MultiplicativeDensityMatrix, AdditiveDensityMatrix)
     return type(attention) in kinds and attention.biases is None and attention.config.normalizer == "softmax"
-
-
-def columns(tokens: Tensor, step: Union[int, Tensor]) -> Tensor:
-    """The words that a decoder is given: it reads the last column, and the number of the step from the width, unless
-    that is a tensor of its own."""
-    return tokens.unsqueeze(1).expand(-1, 1 if isinstance(step, Tensor) else step + 1)
 
 
 def tensors_of(given: Any) -> List[Tensor]:
@@ -260,20 +209,13 @@ def with_tensors(given: Any, tensors: Iterable[Tensor]) -> Any:
     return map_tensors(lambda _: next(others), given)
 
 
-def structure_of(given: Any) -> Any:
-    """Where there are tensors, and where there is None."""
-    if given is None or isinstance(given, Tensor):
-        return given is None
-    return tuple(structure_of(part) for part in (given.values() if isinstance(given, dict) else given))
-
-
 class TracedStep(nn.Module):
     """A step of a decoder as a function of tensors: features, weights and scores, and the tensors of the new state.
 
     Args:
         decoder: whose step it is
         weights: its products, which a trace must know
-        given: state and memory of the progress, and what the encoder returned, as patterns
+        given: state and memory of the progress, and encodings, as patterns
         progress: of the search
     """
 
@@ -282,11 +224,11 @@ class TracedStep(nn.Module):
         self.decoder, self.weights, self.given, self.progress = decoder, weights, given, progress
 
     def forward(self, tokens: Tensor, position: Tensor, *tensors: Tensor) -> Tuple[Tensor, ...]:
-        state, memory, encoder_out = with_tensors(self.given, tensors)
+        state, memory, encodings = with_tensors(self.given, tensors)
         incremental: Dict[str, Any] = {POSITION: position}
         progress = self.progress._replace(state=state, memory=memory)
         self.decoder.set_incremental_state(incremental, PROGRESS, progress)
-        decoded, _ = self.decoder.decode(tokens.unsqueeze(1), encoder_out, incremental)
+        decoded, _ = self.decoder.decode(tokens.unsqueeze(1), {"encodings": encodings}, incremental)
         found = (decoded.features, decoded.weights, decoded.scores)
         return (*(decoded.features if part is None else part for part in found), *tensors_of(decoded.state))
 
@@ -314,15 +256,11 @@ def steppers(models: List[Any], temperature: float, options: DecodingOptions) ->
     fixed = [is_fixed(model) for model in models]
     shortlist = None
     if options.shortlist is not None:
-        given = f"--shortlist {options.shortlist}:"
-        if any(model.decoder.copying is not None for model in models):
+        decoders = [model.decoder for model in models]
+        if not all(fixed) or any(one.copying is not None or isinstance(one, FirstOrderDecoder) for one in decoders):
             raise OptionError(
-                f"{given} a model that copies (--copy-attention) may copy any word of the source; leave it out"
-            )
-        if not all(fixed) or any(isinstance(model.decoder, FirstOrderDecoder) for model in models):
-            raise OptionError(
-                f"{given} a model with an adaptive softmax, with first-order alignments, in half precision, on a GPU "
-                "or in training takes none; leave it out"
+                f"--shortlist {options.shortlist}: a model that copies (--copy-attention), with an adaptive softmax or "
+                "first-order alignments, in half precision, on a GPU or in training takes none; leave it out"
             )
         source, target = models[0].encoder.dictionary, models[0].decoder.dictionary
         shortlist = Shortlist(options.shortlist, options.shortlist_size, options.shortlist_frequent, source, target)

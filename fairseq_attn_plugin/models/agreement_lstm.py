@@ -27,16 +27,6 @@ from .attn_lstm import AttnLSTMModel
 from .checks import check_softmax
 from .configuration import AttnLSTMConfig
 
-__all__ = [
-    "AgreementLSTMConfig",
-    "AgreementLSTMModel",
-    "BothDirections",
-    "ReverseBatch",
-    "directions_of",
-    "reverse_batch",
-]
-
-
 # Options of files that belong to a language: in the other direction they change places.
 _SWAPPED = ("encoder_embed_path", "decoder_embed_path")
 

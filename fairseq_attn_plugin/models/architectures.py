@@ -9,8 +9,6 @@ from typing import Any, Callable, Dict, Type
 
 from fairseq.models import MODEL_REGISTRY, register_model
 
-__all__ = ["PAPER_MODEL", "PAPER_SIZES", "SMALL_SIZES", "STRUCTURED_SIZES", "register_architecture", "sizes"]
-
 _CLASSES: Dict[str, type] = {}
 
 

@@ -32,8 +32,6 @@ from .configuration import AttnLSTMConfig
 from .encoder_architectures import build_stock_encoder
 from .unused_options import check_adaptive_softmax, check_attention_options, check_beside, readers
 
-__all__ = ["AttnLSTMConfig", "AttnLSTMModel", "register_architecture"]
-
 
 @register_model("attn_lstm", dataclass=AttnLSTMConfig)
 class AttnLSTMModel(FairseqEncoderDecoderModel):

@@ -7,8 +7,6 @@ from ..errors import OptionError
 from ..modules.rnn import KINDS
 from ..options import flag, need, or_default, parse_boolean, parse_integers
 
-__all__ = ["MOST_LAYERS", "check_distribution", "check_options", "check_size", "check_softmax", "rnn_of"]
-
 INPUT_FEEDING = ("output", "context", "none")
 OUTPUT_LAYERS = ("tanh", "linear")
 MOST_LAYERS, MOST_UNITS = 1000, 1_000_000  # more is a slip; it would run on, or overflow, long before memory is full

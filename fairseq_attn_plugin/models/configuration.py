@@ -10,9 +10,6 @@ from .. import attention as attentions
 from ..added_options import keep_adding
 from ..options import option
 
-__all__ = ["AttnLSTMConfig", "offers_attention_options"]
-
-
 Config = TypeVar("Config")
 Accept = Callable[[Type[attentions.Attention], attentions.Option], bool]
 

@@ -20,8 +20,6 @@ from ..options import need, option, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture
 from .latent_lstm import LATENT_SIZES, LatentLSTMConfig, LatentLSTMModel
 
-__all__ = ["FirstOrderConfig", "FirstOrderModel", "PosteriorLSTMConfig", "PosteriorLSTMModel"]
-
 MOST_WIDTHS = 10_000
 
 

@@ -18,8 +18,6 @@ from ..modules.embeddings import word_embedding
 from ..modules.encoders.stock_encoder import StockEncoder
 from ..options import flag, or_default
 
-__all__ = ["build_stock_encoder", "has_hidden_size"]
-
 EXAMPLES = "transformer, transformer_iwslt_de_en, lightconv or fconv"
 NOTATION = "as in 'encoder-attention-heads=4 encoder-normalize-before'"
 # Where an encoder is not built alone, a decoder is built and thrown away: the smallest.

@@ -35,9 +35,6 @@ from .architectures import register_architecture
 from .configuration import offers_attention_options
 from .unused_options import check_attention_options
 
-__all__ = ["HANConfig", "HANModel"]
-
-
 # Options of a decoder's attention that a single query does not use. The model has its own attention_hidden_dim.
 _UNUSED = ("attention_bias", "attention_max_normalize", "attention_hidden_dim")
 ENCODERS = ("hierarchical", "flat")

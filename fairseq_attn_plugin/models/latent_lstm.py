@@ -26,9 +26,6 @@ from .attn_lstm import AttnLSTMModel
 from .checks import MOST_LAYERS, check_distribution, check_size, check_softmax, rnn_of
 from .configuration import AttnLSTMConfig
 
-__all__ = ["AlignmentPosterior", "LatentLSTMConfig", "LatentLSTMModel"]
-
-
 PREDICTIONS = ("auto", "marginal", "soft")
 
 

@@ -12,13 +12,6 @@ from ..errors import OptionError
 from ..options import file_options, flag, parse_boolean
 from .encoder_architectures import has_hidden_size
 
-__all__ = [
-    "check_adaptive_softmax",
-    "check_attention_options",
-    "check_beside",
-    "readers",
-]
-
 # What --encoder-arch replaces. The LSTMs of a posterior of alignments read all but the first, too.
 OF_RECURRENT_ENCODERS = ("encoder_bidirectional", "encoder_rnn", "encoder_dropout_in", "encoder_dropout_out")
 

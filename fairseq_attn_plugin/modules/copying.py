@@ -27,8 +27,6 @@ from ..ops.likelihoods.vocabulary_loss import Targets, VocabularyLoss
 from ..ops.precision import recomputed
 from .rnn import uniform_
 
-__all__ = ["Copying"]
-
 # Sums below this are as good as zero: the gradient of their logarithms would overflow.
 SMALLEST = 1e-30
 

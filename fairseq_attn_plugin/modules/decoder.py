@@ -32,8 +32,6 @@ from .recurrent_decoder import RecurrentDecoder
 from .rnn import uniform_
 from .source_memory import SourceMemory
 
-__all__ = ["LSTMDecoder"]
-
 
 class LSTMDecoder(RecurrentDecoder):
     """LSTM decoder with any attention mechanism.

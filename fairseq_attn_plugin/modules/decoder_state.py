@@ -7,9 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from torch import Tensor
 
 from ..attention import Penalty, index_rows
-from .source_memory import SourceMemory, reorder_memory
-
-__all__ = ["Decoded", "DecoderInputs", "DecoderState", "Progress"]
+from .source_memory import SourceMemory, follow
 
 
 class DecoderInputs(NamedTuple):
@@ -53,4 +51,6 @@ class Progress(NamedTuple):
 
     def reorder(self, new_order: Tensor) -> Progress:
         """The progress of the hypotheses that survive a step of beam search, ``new_order`` ``[R']`` of R rows."""
-        return self._replace(state=index_rows(self.state, new_order), memory=reorder_memory(self.memory, new_order))
+        rows, sentences = follow(self.memory.rows, new_order)
+        memory = self.memory._replace(rows=rows) if sentences is None else self.memory.select(rows, sentences)
+        return self._replace(state=index_rows(self.state, new_order), memory=memory)

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from ..attention import build_attention
 
-__all__ = ["AttentionPooling", "Layout", "MeanPooling", "layout_of"]
-
 
 class Layout(NamedTuple):
     """The words of B documents, document after document and sentence after sentence."""

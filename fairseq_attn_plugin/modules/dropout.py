@@ -7,8 +7,6 @@ from torch import Tensor
 
 from ..ops.dropout import dropout
 
-__all__ = ["Dropout"]
-
 
 class Dropout(FairseqDropout):
     """As fairseq's: ``--retain-dropout`` keeps it in inference."""

@@ -10,8 +10,6 @@ from ..errors import OptionError
 from ..text.word_vectors import read_word_vectors
 from .rnn import uniform_
 
-__all__ = ["word_embedding"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -23,8 +23,6 @@ from fairseq_attn_plugin.text.lexicon import read_lexicon
 
 from ..errors import OptionError
 
-__all__ = ["LexiconBias"]
-
 logger = logging.getLogger(__name__)
 
 OPTION = "--lexicon"

@@ -29,8 +29,6 @@ from ..ops.lstm import fused_lstm_cell, has_fused_cell, lstm_cell
 from ..ops.precision import fixed_weights, product_type
 from .dropout import Dropout
 
-__all__ = ["DropoutMasks", "FusedLSTM", "LayerStates", "SteppedGRU", "SteppedLSTM", "step_weights", "stepped"]
-
 
 class LayerStates(NamedTuple):
     """The state of L layers, each ``[R, Ds]``."""

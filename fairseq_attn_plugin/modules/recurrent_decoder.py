@@ -32,8 +32,6 @@ from .recurrence import DropoutMasks, LayerStates, step_weights, stepped
 from .rnn import KINDS, STATES, run, uniform_
 from .source_memory import Intervention, SentenceAttention, SourceMemory
 
-__all__ = ["POSITION", "PROGRESS", "RecurrentDecoder"]
-
 # keys of fairseq's incremental state
 PROGRESS = "progress"
 POSITION = "position"  # [1], the number of the step, where a CUDA graph must read it from a tensor

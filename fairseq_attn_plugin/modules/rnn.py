@@ -16,8 +16,6 @@ from ..ops.dropout import dropout
 from ..ops.gru import gru_layer
 from ..ops.lstm import CLOSED, computed_by_layers, lstm_layer
 
-__all__ = ["KINDS", "STATES", "forget_bias_", "rnn_layer", "run", "uniform_", "with_padding_input"]
-
 KINDS: Dict[str, Type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 STATES = {"lstm": ("hidden", "cell"), "gru": ("hidden",)}  # what a layer of each kind hands to its next step
 

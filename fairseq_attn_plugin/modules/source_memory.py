@@ -20,8 +20,6 @@ from ..ops.likelihoods.separable import Part
 
 Intervention = Callable[[Tensor, AttentionOutput], AttentionOutput]
 
-__all__ = ["Intervention", "SentenceAttention", "SourceMemory", "follow", "reorder_memory", "reweighed"]
-
 
 class SourceMemory(NamedTuple):
     """What a decoder computes once for B source sentences and keeps between the steps of a beam search."""
@@ -57,14 +55,6 @@ def follow(rows: Tensor, new_order: Tensor) -> Tuple[Tensor, Optional[Tensor]]:
     new_rows = numbers.repeat_interleave(len(followed) // len(sentences))
     unmoved = len(sentences) == int(rows[-1]) + 1 and torch.equal(sentences, numbers)
     return new_rows, None if unmoved else sentences
-
-
-def reorder_memory(memory: SourceMemory, new_order: Tensor) -> SourceMemory:
-    """The memory after one reordering of the rows; see :func:`follow`."""
-    rows, sentences = follow(memory.rows, new_order)
-    if sentences is None:
-        return memory._replace(rows=rows)
-    return memory.select(rows, sentences)
 
 
 def reweighed(found: AttentionOutput, weights: Tensor, encodings: Tensor) -> AttentionOutput:

@@ -41,8 +41,6 @@ from torch.autograd.function import once_differentiable
 from .devices import constant, exporting, scripted
 from .precision import kept_in_pass, without_autocast
 
-__all__ = ["chain_log_odds"]
-
 
 def chain_log_odds(potentials: Tensor, transitions: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
     """log p(z_j = 1) / p(z_j = 0) at every position of every chain; its sigmoid is the marginal.

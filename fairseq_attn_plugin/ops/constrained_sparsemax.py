@@ -17,8 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["constrained_sparsemax"]
-
 
 def constrained_sparsemax(scores: Tensor, bounds: Tensor) -> Tensor:
     """The projection of the module's text; where the bounds sum to less than one, the bounds themselves.

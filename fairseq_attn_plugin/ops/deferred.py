@@ -32,18 +32,6 @@ from torch.autograd.function import once_differentiable
 from .precision import autocast_enabled, fixed_weights, kept_in_pass, product_type
 from .products import Prepared, outer
 
-__all__ = [
-    "Linear",
-    "accumulate",
-    "linear",
-    "matmul",
-    "matmul_transposed",
-    "multiply",
-    "project",
-    "share",
-    "shared_in_pass",
-]
-
 
 class _Share(Function):
     """Identity, or a cast. Its backward pass adds the deferred gradients of all products that used its output."""
@@ -81,7 +69,7 @@ def _record(ctx: Any, left: Tensor, right: Tensor) -> None:
     """Leaves the factors of the gradient of one product on the node of the shared matrix."""
     node = ctx.node
     # A backward pass that does not reach the node leaves its factors there. The next pass must not use them.
-    task = torch._C._current_graph_task_id() if hasattr(torch._C, "_current_graph_task_id") else None
+    task = torch._C._current_graph_task_id()
     if node.task != task:
         node.products.clear()
         node.task = task

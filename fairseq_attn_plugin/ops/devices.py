@@ -10,8 +10,6 @@ from typing import Any, Callable, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["constant", "exporting", "on_gpu", "scripted", "zeros_of"]
-
 F = TypeVar("F", bound=Callable[..., object])
 
 

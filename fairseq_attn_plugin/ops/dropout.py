@@ -13,8 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["dropout", "dropout_mask"]
-
 _LEVELS = 1 << 16
 
 

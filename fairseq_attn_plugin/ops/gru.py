@@ -26,8 +26,6 @@ from .lstm import CLOSED, by_step, reading_orders
 from .precision import product_type
 from .products import Prepared, outer, tall
 
-__all__ = ["gru_cell", "gru_layer"]
-
 
 def _gru_forward(gates: Tensor, candidate: Tensor, of_state: Tensor, hidden: Tensor, new_hidden: Tensor) -> None:
     """One step, in place.

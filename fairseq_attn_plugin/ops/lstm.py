@@ -34,17 +34,6 @@ from .devices import exporting, on_gpu
 from .precision import autocast_enabled, product_type, without_autocast
 from .products import Prepared, outer, tall
 
-__all__ = [
-    "CLOSED",
-    "by_step",
-    "computed_by_layers",
-    "fused_lstm_cell",
-    "has_fused_cell",
-    "lstm_cell",
-    "lstm_layer",
-    "reading_orders",
-]
-
 # The pre-activation of a closed gate: its sigmoid is exactly 0, and that of its negative, of an open gate, exactly 1.
 CLOSED = -1e4
 # Factors of the rows of g: of weights in the forward pass; of weights and their gradients in the backward pass.

@@ -19,8 +19,6 @@ from torch import Tensor
 
 from .devices import scripted
 
-__all__ = ["chunk_weights", "monotonic_step"]
-
 
 def monotonic_step(stop: Tensor, go_on: Tensor, last: Tensor) -> Tensor:
     """The probabilities of the module's text.

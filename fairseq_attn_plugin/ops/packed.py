@@ -27,17 +27,6 @@ from torch import Tensor, nn
 from .precision import NO_INSTRUCTIONS, has_bfloat16
 from .products import by_intel
 
-__all__ = [
-    "BFloat16Product",
-    "FixedWeights",
-    "Float32Product",
-    "Int8Product",
-    "PackedLSTM",
-    "Product",
-    "pack",
-    "say_once",
-]
-
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -112,9 +101,9 @@ class Int8Product(Product):
         super().__init__(weight, bias)
         scales = (self.weight.float().abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).tiny)
         integers = (self.weight / scales.unsqueeze(1)).round_().to(torch.int8)
-        self.many = (SUMS_WITH_AMX if has_amx() else SUMS) // len(weight)  # rows
+        self.many = (SUMS_WITH_AMX if torch.cpu._is_amx_tile_supported() else SUMS) // len(weight)  # rows
         # Without VNNI two products are added in 16 bits, which overflows unless x has 7 bits.
-        self.seven_bits = not has_vnni()
+        self.seven_bits = not torch.cpu._is_vnni_supported()
         self.packed = self.packed_for_many = None
         if rows is None or rows >= self.many:
             self.packed = self.packed_for_many = _packed_integers(integers, scales, self.bias, ("onednn",))
@@ -275,16 +264,6 @@ def compiled(module: Any) -> Any:
     except Exception as error:  # whatever a torch without TorchScript raises: the module does the same, slower
         logger.debug(f"not compiled: {error}")
         return module
-
-
-def has_vnni() -> bool:
-    """Whether the processor adds products of 8-bit integers in 32 bits. An old torch does not say: then no."""
-    return bool(getattr(torch.cpu, "_is_vnni_supported", lambda: False)())
-
-
-def has_amx() -> bool:
-    """Whether the processor multiplies tiles of matrices. An old torch does not say: then no."""
-    return bool(getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)())
 
 
 def _packed(weight: Tensor) -> Optional[Tensor]:

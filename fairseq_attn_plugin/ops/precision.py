@@ -21,22 +21,6 @@ from torch.utils.checkpoint import checkpoint
 
 from ..errors import OptionError
 
-__all__ = [
-    "NO_INSTRUCTIONS",
-    "autocast_enabled",
-    "fixed_weights",
-    "float16_scale",
-    "has_bfloat16",
-    "kept_in_pass",
-    "precision_of",
-    "product_type",
-    "products_in",
-    "recomputed",
-    "training_precision",
-    "with_fixed",
-    "without_autocast",
-]
-
 logger = logging.getLogger(__name__)
 
 NO_INSTRUCTIONS = "this machine has no instructions for it; products are computed in float32"
@@ -148,10 +132,8 @@ def has_bfloat16(device: str) -> bool:
     """Whether devices of this type (``cpu`` or ``cuda``) have instructions for products in bfloat16."""
     if device == "cuda":  # torch.cuda.is_bf16_supported counts emulation
         return bool(torch.version.hip) or torch.cuda.get_device_capability()[0] >= 8
-    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # of x86; not in every version of torch
-    found = [getattr(torch.cpu, name)() for name in names if hasattr(torch.cpu, name)]
-    if found and platform.machine().lower() in ("x86_64", "amd64", "i386", "i686"):
-        return any(found)
+    if platform.machine().lower() in ("x86_64", "amd64", "i386", "i686"):
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported") and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 

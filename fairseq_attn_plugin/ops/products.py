@@ -23,8 +23,6 @@ from torch import Tensor
 
 from .precision import has_bfloat16, product_type
 
-__all__ = ["Prepared", "by_intel", "outer", "tall"]
-
 # oneDNN compiles a kernel for each new shape, in about 0.3 ms, and keeps 1,024 of them. With ragged batches nearly all
 # shapes are new, and the kernels of LSTM layers hold work space. It reads the variable when it compiles the first one.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")

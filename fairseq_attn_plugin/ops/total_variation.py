@@ -22,8 +22,6 @@ from torch import Tensor
 
 from .devices import on_gpu, scripted
 
-__all__ = ["total_variation_prox"]
-
 
 def total_variation_prox(x: Tensor, real: Tensor, strength: float) -> Tensor:
     """The prox of the module's text, of every row. Positions that are not real are left out: the real positions

@@ -19,8 +19,6 @@ from omegaconf import II
 from ..errors import OptionError
 from ..options import need, option
 
-__all__ = ["DecayAfterRise", "DecayAfterRiseConfig"]
-
 
 @dataclass
 class DecayAfterRiseConfig(FairseqDataclass):

@@ -26,8 +26,6 @@ from fairseq.optim import register_optimizer
 from fairseq.optim.adam import Adam, FairseqAdam, FairseqAdamConfig
 from torch import Tensor
 
-__all__ = ["FusedAdam", "FusedAdamConfig"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -9,8 +9,6 @@ from typing import Any, Mapping
 
 from fairseq_attn_plugin.analysis.pages.frame import templates
 
-__all__ = ["CARD", "model_card"]
-
 CARD = "README.md"
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 # the folders of a path of the machine, alone, after "=" or in a list with ":"; an address with :// is none

@@ -10,8 +10,6 @@ from fairseq_attn_plugin.corpora.files import read_text, split_lines
 from fairseq_attn_plugin.corpora.parallel import SHARE, SPLITS, Pair, assign, normalize
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["read_pairs", "split"]
-
 MOST_LINES = 20  # of a field in quotation marks; more are a mark without its end
 FEWEST = 100  # pairs
 HELD_OUT = 2000  # pairs of valid and of test are about as many at most

@@ -17,8 +17,6 @@ from typing import Dict, Iterable
 
 from tqdm import tqdm
 
-__all__ = ["follow"]
-
 NAMES = {"ppl": "train ppl", "train_ppl": "train ppl", "valid_ppl": "valid ppl"}
 
 

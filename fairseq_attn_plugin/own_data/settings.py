@@ -9,8 +9,6 @@ from typing import Dict, List, Sequence
 from fairseq_attn_plugin.corpora.parallel import Pair
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
 
-__all__ = ["check_model", "fitting_size", "parsed", "tokenizer_of", "training_options"]
-
 LONGEST_WORD = 15  # characters between blanks, on average: longer in scripts without blanks between words
 PER_ROOT, FEWEST, MOST = 8, 200, 32000  # subwords
 EPOCH_UPDATES = 200  # of an epoch, about

@@ -29,8 +29,6 @@ from .card import CARD, model_card
 from .progress import follow
 from .settings import PER_ROOT, fitting_size, parsed
 
-__all__ = ["Plan", "check_command", "read_hypotheses", "run", "run_steps", "say"]
-
 SCORED_BY = {"zh": "zh", "ja": "char", "th": "char", "km": "char", "lo": "char", "my": "char"}  # sacrebleu's tokenisers
 # options that change only the length of a training, its output and its device
 PASSING = (

@@ -17,8 +17,6 @@ from fairseq_attn_plugin.errors import did_you_mean, explain_choice
 
 from .wrapping import Patch
 
-__all__ = ["HELP_PAGES", "TYPING_ERRORS", "explain_slip"]
-
 # ---- help pages
 
 

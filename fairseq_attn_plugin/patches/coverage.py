@@ -28,8 +28,6 @@ from torch import Tensor
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import option
 
-__all__ = ["COVERAGE", "FLOOR", "NAME", "coverage_weight", "rank", "rank_by_coverage"]
-
 FLOOR = 1e-6
 NAME, FLAG = "coverage_penalty", "--coverage-penalty"
 COVERAGE = option(

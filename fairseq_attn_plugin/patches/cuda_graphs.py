@@ -26,8 +26,6 @@ from ..ops.devices import on_gpu
 from ..ops.pairs.pair_pooling import compiling
 from .wrapping import Patch
 
-__all__ = ["MOST_GRAPHS", "CUDA_GRAPHS", "GraphedSteps"]
-
 logger = logging.getLogger(__name__)
 
 MOST_GRAPHS = 100  # of different shapes; each keeps the gradients of all parameters

@@ -23,8 +23,6 @@ from fairseq_attn_plugin.errors import OptionError
 
 from .wrapping import Patch, storing
 
-__all__ = ["CORPORA", "DATA", "DICTIONARIES", "check_binarised", "check_dictionaries", "count_lines"]
-
 # ---- texts
 
 

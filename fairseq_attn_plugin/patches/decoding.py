@@ -24,8 +24,6 @@ from ..decoding.options import check_search
 from .coverage import COVERAGE, NAME, coverage_weight, rank_by_coverage
 from .wrapping import Patch
 
-__all__ = ["DECODING", "GENERATION_LOOP"]
-
 
 def _add_options() -> None:
     from fairseq.dataclass.configs import GenerationConfig

@@ -19,8 +19,6 @@ from fairseq_attn_plugin.errors import Rule, annotate, did_you_mean, explain_by,
 
 from .wrapping import MakeWrapper, Patch
 
-__all__ = ["ERRORS", "explain", "explained", "raised_inside"]
-
 Explanation = Callable[[Exception, Dict[str, Any]], Optional[str]]
 
 

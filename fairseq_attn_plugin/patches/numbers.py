@@ -18,8 +18,6 @@ from fairseq_attn_plugin.options import flag
 from .messages import explained
 from .wrapping import Patch
 
-__all__ = ["NUMBERS", "check_numbers", "range_of"]
-
 
 class Range(NamedTuple):
     """The numbers an option may have: ``least <= x < bound``."""

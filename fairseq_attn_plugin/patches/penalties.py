@@ -16,7 +16,6 @@ from .wrapping import Patch, wrap
 if TYPE_CHECKING:
     from fairseq_attn_plugin.attention import Penalty
 
-__all__ = ["PENALTIES", "add_penalties"]
 
 PATCH_NAME = "penalties"
 KEY = "penalties"

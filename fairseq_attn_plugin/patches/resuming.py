@@ -33,8 +33,6 @@ from fairseq_attn_plugin.writing import failure_of_files
 
 from .wrapping import Patch, storing
 
-__all__ = ["BATCH_ORDER", "LR_SCHEDULE", "MULTIRUN", "PATIENCE", "RESTARTS", "WHOLE_CHECKPOINTS", "checkpoints"]
-
 logger = logging.getLogger(__name__)
 
 # ---- multirun

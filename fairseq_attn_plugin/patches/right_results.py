@@ -23,8 +23,6 @@ from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
 from .wrapping import Patch
 
-__all__ = ["BATCHES", "DIVERSE_BEAM", "LOG_FILE", "SCORER", "UNKNOWN_WORDS"]
-
 # ---- batches
 
 

@@ -22,8 +22,6 @@ import torch
 from .safe_files.arrays import STAND_INS
 from .wrapping import Patch
 
-__all__ = ["BFLOAT16", "BROADCAST", "BUCKETS", "LOADING"]
-
 # ---- loading
 
 

@@ -24,8 +24,6 @@ from fairseq_attn_plugin.options import earlier_values, file_options, flag, pars
 
 from .wrapping import Patch
 
-__all__ = ["CHECKPOINT_FILES", "OPTIONS", "OVERRIDES", "USER_DIRS", "as_written", "check", "take_lexicon"]
-
 # ---- overrides
 
 

@@ -10,8 +10,6 @@ from typing import Any, Callable, Dict
 
 from .wrapping import Patch, wrapped_by
 
-__all__ = ["VOCABULARY_LOSSES"]
-
 PATCH_NAME = "vocabulary_losses"
 
 

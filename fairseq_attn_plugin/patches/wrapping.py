@@ -6,8 +6,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-__all__ = ["CHECKED", "MakeWrapper", "Patch", "PatchError", "resolve", "storing", "wrap", "wrapped_by"]
-
 MARK = "fairseq_attn_patch"
 CHECKED = ("0.12.3", "0.12.3.1")  # the versions of fairseq (``fairseq.__version__``) that the tests have run with
 

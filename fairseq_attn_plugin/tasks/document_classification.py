@@ -28,8 +28,6 @@ from fairseq_attn_plugin.text.documents import END, class_names
 from ..errors import OptionError
 from ..options import option
 
-__all__ = ["DocumentClassificationConfig", "DocumentClassificationTask"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -13,8 +13,6 @@ from ..modules.encoders.stock_encoder import StockEncoder
 from .mechanisms import equal, require
 from .subject import LENGTHS
 
-__all__ = ["check_encoder"]
-
 KEYS = {"encodings", "hidden", "cell", "tokens", "pad_mask", "rows"}
 
 

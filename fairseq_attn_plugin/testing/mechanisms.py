@@ -14,8 +14,6 @@ from ..attention.normalizers import LOG_ZERO, build_normalizer
 from ..errors import OptionError
 from .subject import LENGTHS, Subject, attend, batch_of, draw_queries, precompute, step, step_at, stepwise
 
-__all__ = ["CHECKS", "check_attention", "check_bias", "check_normalizer", "check_score", "equal", "require"]
-
 _B = len(LENGTHS)
 Check = Callable[[Subject], None]
 # By title, in the order in which they run.

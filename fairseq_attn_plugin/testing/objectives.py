@@ -14,8 +14,6 @@ from ..errors import OptionError
 from ..modules.latent.latent_alignments import LatentAlignments
 from .mechanisms import equal, require
 
-__all__ = ["check_objective"]
-
 PAD, VOCABULARY, WIDTH = 1, 7, 3
 SOURCES, TARGETS = (4, 2), (3, 2)
 

@@ -9,19 +9,6 @@ from torch import Tensor
 
 from ..attention import Attention, AttentionOutput, build_attention
 
-__all__ = [
-    "LENGTHS",
-    "Batch",
-    "Subject",
-    "attend",
-    "batch_of",
-    "draw_queries",
-    "precompute",
-    "step",
-    "step_at",
-    "stepwise",
-]
-
 DIM = 5
 LENGTHS = (6, 1, 4, 2)
 PAD = 1

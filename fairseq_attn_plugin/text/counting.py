@@ -1,7 +1,5 @@
 """Numbers with their nouns, for messages: 1 sentence, 2,000 sentences."""
 
-__all__ = ["counted"]
-
 
 def counted(number: int, noun: str) -> str:
     """``1 sentence``, ``2 sentences``; the plural of the noun ends in s."""

@@ -33,17 +33,6 @@ from fairseq_attn_plugin.text.lines import numbered_lines
 from fairseq_attn_plugin.text.reading import AS_IT_IS, Reading, split_sentences, word_splitter
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
-__all__ = [
-    "Document",
-    "END",
-    "class_names",
-    "documents_of",
-    "split_documents",
-    "to_line",
-    "write_documents",
-]
-
-
 END = "</s>"
 # words that look like special symbols of fairseq's dictionary are escaped
 _SPECIAL = {symbol: symbol.replace("<", "&lt;").replace(">", "&gt;") for symbol in ("<s>", "<pad>", "</s>", "<unk>")}

@@ -13,8 +13,6 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, TextIO, Tuple
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import numbered_lines
 
-__all__ = ["Entry", "best_translations", "read_lexicon", "write_probabilities"]
-
 LARGEST_SUM = 1.01  # of rounded probabilities
 
 

@@ -16,8 +16,6 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
-__all__ = ["LONGEST", "intact", "iter_lines", "numbered_lines", "opened", "tokens"]
-
 LONGEST = 2**26  # characters: a document of ten million words
 OTHER_SPACE = re.compile(r"[^\S \t]")
 

@@ -9,11 +9,6 @@ from typing import Callable, List, NamedTuple, Optional
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = [
-    "AS_IT_IS", "NORMALIZERS", "SEVERAL", "Reading", "add_reading_options", "as_typed", "build_normalizer",
-    "has_several_sentences", "reading_from", "split_sentences", "word_splitter",
-]  # fmt: skip
-
 NORMALIZERS = ("moses",)
 SEVERAL = (
     "several sentences; a model that has learned single sentences may leave out what follows the first one: give each "

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
 
-__all__ = [
-    "BPE_MARK", "PIECE_MARK", "SUBWORDS", "spell", "subwords_of", "vocabulary_subwords", "word_count",
-    "word_of_subword", "words_of",
-]  # fmt: skip
-
 BPE_MARK = "@@"  # subword-nmt: ends each subword of a word except the last one
 PIECE_MARK = "\u2581"  # SentencePiece: starts the first subword of a word
 

@@ -10,8 +10,6 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from .subwords import BPE_MARK
 
-__all__ = ["UNKNOWN", "positions_of", "replace_unknown"]
-
 UNKNOWN = "<unk>"
 
 

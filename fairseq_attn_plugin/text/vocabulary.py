@@ -7,8 +7,6 @@ from typing import Any, Dict
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["check_vocabulary", "describe_vocabulary"]
-
 
 def describe_vocabulary(dictionary: Any) -> Dict[str, Any]:
     """Number and SHA-256 of the symbols of a fairseq dictionary, in order, to be stored in a JSON file."""

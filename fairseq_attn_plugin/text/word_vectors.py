@@ -11,8 +11,6 @@ from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
 
-__all__ = ["ordinary_words", "read_word_vectors"]
-
 
 def ordinary_words(dictionary: Any) -> np.ndarray:
     """Boolean array over a fairseq dictionary: False for <s>, <pad>, </s>, <unk> and its other special symbols."""

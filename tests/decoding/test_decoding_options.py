@@ -57,7 +57,7 @@ def test_wrong_values_of_decoding(options, line):
 
 @pytest.mark.parametrize("options", [{"shortlist": "x"}, {"decoding_precision": "int8"}, {"eos_norm": 1.0}], ids=str)
 def test_options_that_another_search_lacks(options):
-    for engine, others, why in (("stock", {}, "engine stock"), ("plugin", {"diversity_rate": 0.5}, "--diversity-rate")):
+    for engine, others, why in (("stock", {}, "engine stock"), ("plugin", {"diversity_rate": 0.5}, "DiverseSiblings")):
         with pytest.raises(OptionError, match=f"^--.*: .*{why}.*; leave it out"):
             generator(engine, final(*models_of("soft")), **others, **options)
 

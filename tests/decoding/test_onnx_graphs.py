@@ -8,9 +8,8 @@ from models_for_tests import BIASED, LATENT, LINEAR, build, make
 
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.decoding.export.exported_folder import flaw_of
-from fairseq_attn_plugin.decoding.export.onnx_check import compare
-from fairseq_attn_plugin.decoding.export.onnx_files import quantize, write_graphs
-from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable
+from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable, compare
+from fairseq_attn_plugin.decoding.export.onnx_graphs import quantize, write_graphs
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops.devices import exporting
 from fairseq_attn_plugin.testing.subject import stepwise

@@ -15,7 +15,6 @@ from fairseq_attn_plugin.decoding import generator as decoding_generator
 from fairseq_attn_plugin.decoding.generator import AligningGenerator, Generator, generator_class
 from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.decoding.search import Search, best_continuations
-from fairseq_attn_plugin.decoding.stepper import Ensemble
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops import packed
 
@@ -298,11 +297,11 @@ def test_a_large_batch_is_searched_in_parts(prefixed, beam, monkeypatch):
 @pytest.mark.parametrize(
     ("named", "options"),
     [
-        ("--diverse-beam-groups", {"diverse_beam_groups": 2}),
-        ("--diversity-rate", {"diversity_rate": 0.5}),
-        ("--match-source-len", {"match_source_len": True}),
-        ("--constraints", {"constraints": "ordered"}),
-        ("prefix_allowed_tokens_fn", {"prefix_allowed_tokens_fn": lambda batch, words: [EOS, 5, 6, 7]}),
+        ("DiverseBeamSearch", {"diverse_beam_groups": 2}),
+        ("DiverseSiblingsSearch", {"diversity_rate": 0.5}),
+        ("LengthConstrainedBeamSearch", {"match_source_len": True}),
+        ("LexicallyConstrainedBeamSearch", {"constraints": "ordered"}),
+        ("PrefixConstrainedBeamSearch", {"prefix_allowed_tokens_fn": lambda batch, words: [EOS, 5, 6, 7]}),
     ],
 )
 def test_other_searches_are_those_of_fairseq(named, options, caplog):
@@ -397,7 +396,7 @@ def test_ranks_by_the_penalty_of_wu(alpha):
 @pytest.mark.parametrize("beam", [1, 4])
 def test_the_end_costs_what_the_formula_says(beam, monkeypatch):
     """A model whose log p of the end is lower by gamma |X| / |Y| gives the same hypotheses, sentence by sentence."""
-    gamma, step = 3.0, Ensemble.step
+    gamma, step = 3.0, Search.log_probs
     together = hypotheses(eos_norm=gamma, beam=beam)
     lengths = {len(one["tokens"]) for row in hypotheses(beam=beam) for one in row}
     assert {len(one["tokens"]) for row in together for one in row} != lengths, "it changes something"
@@ -412,7 +411,7 @@ def test_the_end_costs_what_the_formula_says(beam, monkeypatch):
 
         own = hypotheses(alone, eos_norm=gamma, beam=beam)
         with monkeypatch.context() as patch:
-            patch.setattr(Ensemble, "step", lower)
+            patch.setattr(Search, "log_probs", lower)
             assert_same(hypotheses(alone, beam=beam), own)
         for one, other in zip(own[0], together[row], strict=True):
             assert one["tokens"].tolist() == other["tokens"].tolist()

@@ -40,15 +40,15 @@ def selections(sentences):
 
 @torch.inference_mode()
 def walk(stepper, net_input):
-    """The outputs of every step."""
+    """log p and weights of every step."""
     state, outputs = stepper.begin(net_input), []
     tokens = torch.full((len(net_input["src_tokens"]),), 2)
     for step, (rows, sentences) in enumerate(selections(len(tokens))):
-        output, state = stepper.step(tokens, state, step)
+        *output, state = stepper.step(tokens, state, step)
         outputs.append(output)
         state = stepper.select(state, rows, sentences)
         tokens = 4 + (torch.arange(len(rows)) * 7 + step) % 8  # words of attention_cases.TABLE
-    outputs.append(stepper.step(tokens, state, step + 1)[0])
+    outputs.append(stepper.step(tokens, state, step + 1)[:2])
     return outputs
 
 
@@ -64,10 +64,10 @@ def fixed(model, precision="float32", **options):
 def assert_same(model, net_input, tolerance=1e-5, **options):
     expected, found = walk(ModelStepper(model), net_input), walk(fixed(model, **options), net_input)
     for one, other in zip(expected, found):
-        torch.testing.assert_close(other.logits, one.logits, rtol=tolerance, atol=tolerance)
-        assert (other.weights is None) == (one.weights is None)
-        if one.weights is not None:
-            torch.testing.assert_close(other.weights, one.weights, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(other[0], one[0], rtol=tolerance, atol=tolerance)
+        assert (other[1] is None) == (one[1] is None)
+        if one[1] is not None:
+            torch.testing.assert_close(other[1], one[1], rtol=tolerance, atol=tolerance)
 
 
 # options with a trace and without one in turn, the mechanisms themselves with both
@@ -137,14 +137,14 @@ def test_weights_only_where_they_are_wanted():
     model.make_generation_fast_(need_attn=False)
     model.decoder.need_attn = False
     assert_same(model, batch())
-    assert walk(fixed(model), batch())[0].weights is None
+    assert walk(fixed(model), batch())[0][1] is None
 
 
 def test_temperature():
     model = make()
     warm = walk(fixed(model, temperature=2.0), batch())
     for one, other in zip(walk(ModelStepper(model, temperature=2.0), batch()), warm):
-        torch.testing.assert_close(other.logits, one.logits, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(other[0], one[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.usefixtures("bfloat16")
@@ -154,9 +154,9 @@ def test_other_precisions_are_close(precision, rnn):
     model = make(decoder_hidden_size=32, encoder_hidden_size=16, rnn=rnn)
     exact, rounded = walk(ModelStepper(model), batch()), walk(fixed(model, precision), batch())
     for one, other in zip(exact, rounded):
-        spread = one.logits.std()
-        assert 0 < (other.logits - one.logits).abs().max() < 0.2 * spread
-        torch.testing.assert_close(other.weights, one.weights, rtol=0, atol=0.05)
+        spread = one[0].std()
+        assert 0 < (other[0] - one[0]).abs().max() < 0.2 * spread
+        torch.testing.assert_close(other[1], one[1], rtol=0, atol=0.05)
 
 
 def test_large_products_are_packed():
@@ -196,7 +196,7 @@ def test_other_sizes_of_a_batch_take_the_same_trace():
     stepper = fixed(model)
     for lengths in ([3, 6, 1, 4], [9, 2], [5, 5, 3, 1, 7, 2]):
         for one, other in zip(walk(ModelStepper(model), batch(lengths)), walk(stepper, batch(lengths))):
-            torch.testing.assert_close(other.logits, one.logits, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(other[0], one[0], rtol=1e-5, atol=1e-5)
     assert len(stepper.traced) <= 1
 
 
@@ -240,7 +240,7 @@ def test_a_later_change_of_the_model_is_not_taken_for_its_weights():
     model.double()
     model.float()
     for one, other in zip(expected, walk(stepper, batch())):
-        torch.testing.assert_close(other.logits, one.logits, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(other[0], one[0], rtol=1e-5, atol=1e-5)
 
 
 def test_an_intervention_in_the_attention_is_not_left_out():
@@ -249,5 +249,5 @@ def test_an_intervention_in_the_attention_is_not_left_out():
     walk(stepper, batch())
     model.decoder.intervention = lambda query, found: found._replace(context=0 * found.context)
     changed = walk(stepper, batch())
-    assert (changed[-1].logits - usual[-1].logits).abs().max() > 1e-3
-    torch.testing.assert_close(changed[-1].logits, walk(ModelStepper(model), batch())[-1].logits, rtol=1e-5, atol=1e-5)
+    assert (changed[-1][0] - usual[-1][0]).abs().max() > 1e-3
+    torch.testing.assert_close(changed[-1][0], walk(ModelStepper(model), batch())[-1][0], rtol=1e-5, atol=1e-5)

@@ -5,8 +5,8 @@ import torch
 from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, fake_task, pad_batch, targets
 from omegaconf import OmegaConf
 
-from fairseq_attn_plugin.decoding.export.onnx_check import compare
-from fairseq_attn_plugin.decoding.export.onnx_files import write_graphs
+from fairseq_attn_plugin.decoding.export.onnx_folder import compare
+from fairseq_attn_plugin.decoding.export.onnx_graphs import write_graphs
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig, AttnLSTMModel
@@ -78,9 +78,9 @@ def test_packed_products_are_the_plain_ones(arch):
         state, tokens = stepper.begin(net_input), torch.full((4,), 2)
         for step in range(3):
             with torch.no_grad():
-                output, state = stepper.step(tokens, state, step)
-            tokens = output.logits.argmax(1)
-        outputs.append(output.logits)
+                log_probs, _, state = stepper.step(tokens, state, step)
+            tokens = log_probs.argmax(1)
+        outputs.append(log_probs)
     torch.testing.assert_close(*outputs, rtol=1e-4, atol=1e-4)
 
 

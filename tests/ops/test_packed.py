@@ -9,7 +9,7 @@ from fairseq_attn_plugin.ops import packed as products
 from fairseq_attn_plugin.ops.packed import FixedWeights, Product, pack
 
 # Roundings of W and x: 8 significant bits; 127 steps of the greatest weight and 255 of the range of x, or half as many.
-TOLERANCES = {"float32": 1e-6, "bfloat16": 2**-8, "int8": 1 / 100 if products.has_vnni() else 2.1 / 100}
+TOLERANCES = {"float32": 1e-6, "bfloat16": 2**-8, "int8": 1 / 100 if torch.cpu._is_vnni_supported() else 2.1 / 100}
 SIZES = [(1, 512, 1100), (2, 512, 1100), (40, 33, 17), (1, 5, 3), (7, 512, 1100), (70, 200, 4100)]
 
 
@@ -92,7 +92,7 @@ def test_a_missing_product_is_said_once(monkeypatch, caplog):
 
 def test_without_vnni_inputs_have_seven_bits(monkeypatch):
     products.say_once.cache_clear()
-    monkeypatch.setattr(products, "has_vnni", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
     x, weight, bias = factors(9, 256, 300)
     product = pack(weight, bias, "int8")
     assert product.seven_bits

@@ -36,8 +36,6 @@ from fairseq_attn_plugin.model_folder import open_model_folder
 from fairseq_attn_plugin.options import parse_overrides
 from fairseq_attn_plugin.text.subwords import vocabulary_subwords
 
-__all__ = ["Translation", "Translator"]
-
 
 class _Batch(NamedTuple):
     """Sentences that are searched together; fairseq sorts them by length."""

@@ -30,8 +30,6 @@ from .election_files import read_json
 from .gaussian import GaussianAttention, GaussianConfig
 from .gaussian_weights import Places
 
-__all__ = ["TABLE_FORMAT", "ElectionAttention", "ElectionConfig"]
-
 logger = logging.getLogger(__name__)
 
 TABLE_FORMAT = "fairseq_attn_plugin words 1"

@@ -11,8 +11,6 @@ from fairseq_attn_plugin.text.vocabulary import check_vocabulary
 from ...errors import OptionError
 from .windows import Rule
 
-__all__ = ["ELECTION_FORMAT", "MOST_WORDS", "Recommendation", "number", "read_json", "read_recommendation"]
-
 ELECTION_FORMAT = "fairseq_attn_plugin election 1"
 ELECTION_COMMAND = "fairseq-attn election"
 OPTION = "--gaussian-election"

@@ -36,8 +36,6 @@ from .election_files import MOST_WORDS, read_recommendation
 from .gaussian_weights import Curve, Places, places_of, steps_of, weights_at
 from .windows import Rule
 
-__all__ = ["GaussianAttention", "GaussianConfig", "GaussianMemory"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -21,8 +21,6 @@ from ..base import word_positions
 from ..normalizers import LOG_ZERO, build_normalizer, divide_by_maximum
 from .windows import HALF, RULES, Rule
 
-__all__ = ["Curve", "Places", "places_of", "steps_of", "weights_at"]
-
 # A Gaussian narrower than this has one position only; its square is a normal number.
 _NARROWEST = 1e-6
 _MOST_DIGITS = 20  # of a sentence's length, to the base 2

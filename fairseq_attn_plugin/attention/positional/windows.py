@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from ...errors import OptionError
 
-__all__ = ["HALF", "RULES", "Rule"]
-
 # round(c_t) is floor(c_t + HALF): halves are rounded up, also where t / ratio comes out a little below one.
 HALF = 0.5 + 1e-3
 

@@ -13,8 +13,6 @@ from ...ops.likelihoods.first_order import JumpChain, forward_algorithm
 from ...ops.likelihoods.mixture_nll import expected_nll, log_likelihoods, mixture_nll
 from .objective import Batch, MovingAverage, Settings, Terms, correct_words, posterior_correct_words, register_objective
 
-__all__ = ["Evaluation", "elbo_enum", "evaluate", "first_order", "hard_enum", "marginal", "soft"]
-
 
 @register_objective("soft", mean_context=True, validation="soft")
 def soft(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:

@@ -19,26 +19,6 @@ from ...modules.latent.latent_alignments import LatentAlignments
 from ...ops.likelihoods.alignment_blocks import Alignments
 from ...ops.likelihoods.mixture_nll import NLL, expected_nll
 
-__all__ = [
-    "BASELINES",
-    "Batch",
-    "OBJECTIVES",
-    "MovingAverage",
-    "Objective",
-    "RegisteredObjective",
-    "Settings",
-    "Terms",
-    "correct_words",
-    "dirichlet_kl",
-    "entropy",
-    "kl_divergence",
-    "posterior_correct_words",
-    "having",
-    "objective_options",
-    "register_objective",
-    "sample",
-]
-
 BASELINES = ("soft", "none", "average")
 
 

@@ -17,16 +17,6 @@ from ...attention.normalizers import LOG_ZERO
 from ...ops.likelihoods.mixture_nll import expected_nll, mixture_nll
 from .objective import Batch, MovingAverage, Settings, Terms, correct_words, dirichlet_kl, register_objective, sample
 
-__all__ = [
-    "concentrations",
-    "dirichlet",
-    "elbo_gumbel",
-    "elbo_reinforce",
-    "elbo_sum_and_sample",
-    "hard_reinforce",
-    "wake_sleep",
-]
-
 
 @register_objective("hard-reinforce", validation="hard")
 def hard_reinforce(batch: Batch, settings: Settings, average: MovingAverage) -> Terms:

@@ -31,8 +31,6 @@ from ...options import option
 from .enumerated import elbo_enum, marginal
 from .objective import Batch, MovingAverage, Settings, Terms, correct_words, register_objective
 
-__all__ = ["TopKConfig", "sparse_elbo", "sparse_marginal", "topk_marginal"]
-
 # Probabilities below it are zero: the logarithm of a weight that is exactly zero is finite, -69 or less.
 _SMALLEST = -69.0
 # Greatest supports of the groups in which words are computed: 1, 2, 3, 4, 6, 8, 12, 16, ...

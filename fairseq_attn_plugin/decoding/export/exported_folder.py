@@ -1,6 +1,6 @@
-"""Opens a folder that ``fairseq-attn export`` wrote, and checks all that is in it. A part of it, beside translate.py.
+"""Opens a folder that ``fairseq-attn export`` wrote, and checks what is in it. A part of it, beside translate.py.
 
-Who wrote the folder may have made a mistake, or may mean harm. What is wrong is a ``ValueError`` of one line.
+Nothing in a folder runs code. What is wrong is a ``ValueError`` of one line.
 """
 
 import hashlib
@@ -22,41 +22,23 @@ def number(least, most, *kinds):
     return lambda x: isinstance(x, (int, *kinds)) and not isinstance(x, bool) and least <= x <= most, what
 
 
-def one_of(*values):
-    return lambda x: x in values, " or ".join(map(json.dumps, values))
-
-
-SETTINGS = {  # is a value right, and what would be
-    "format": one_of(FORMAT),
+SEARCH = {  # settings of the search that a user may change: is a value right, and what would be
     "beam": number(1, 10_000),
     "lenpen": number(-50, 50, float),
     "min_len": number(0, 10**6),
     "max_len": number(1, 10**6),
     "max_len_a": number(0, 1000, float),
     "max_len_b": number(0, 10**6, float),
-    "max_source_positions": number(2, 10**6),
-    "subwords": one_of("bpe", "sentencepiece", "none"),
-    "bpe": one_of(None, *SUBWORD_FILES),
-    "lowercase": one_of(True, False),
-    "normalizer": one_of(None, "moses"),
-    "tokenizer": (lambda x: x is None or {*x} >= {"dash_splits", "escape"}, "null, or have dash_splits and escape"),
-    "languages": (lambda x: [type(one) for one in x] == [str, str], "two names"),
-    "attention": (lambda x: x is None or type(x) is str, "null or a name"),
-    "files": (lambda x: {*x} >= {*FILES} and {*map(type, x.values())} == {str}, "names and SHA-256 of all files"),
 }
-OPTIONS = {"--beam": SETTINGS["beam"], "--lenpen": SETTINGS["lenpen"], "--threads": number(0, 1000)}
+OTHERS = ("max_source_positions", "subwords", "bpe", "lowercase", "normalizer", "tokenizer", "languages", "attention")
+OPTIONS = {"--beam": SEARCH["beam"], "--lenpen": SEARCH["lenpen"], "--threads": number(0, 1000)}
 
 
 def check(values, rules, where=""):
     """Raises ``ValueError`` for the first value that is not right."""
     for name, (right, what) in rules.items():
-        try:
-            wrong = not right(values[name])
-        except (KeyError, TypeError, AttributeError):
-            wrong = True
-        if wrong:
-            value = json.dumps(values[name], default=str)[:99] if name in values else "is missing"
-            raise ValueError(f"{where}{name} {value}: must be {what}")
+        if not right(values[name]):
+            raise ValueError(f"{where}{name} {json.dumps(values[name])}: must be {what}")
 
 
 def package(name):
@@ -72,29 +54,36 @@ def lines_of(content):
     return content.decode().rstrip("\n").split("\n")
 
 
-def read(folder, name, digest=None):
-    """The bytes of a file, if it is the one that was exported. A pipe or a device is not read: it may have no end."""
+def read(folder, name):
+    """The bytes of a file of the folder."""
     path = os.path.join(folder, name)
     if os.path.basename(name) != name or not os.path.isfile(path):
-        raise ValueError(f"{path}: is missing, or is no ordinary file; copy the whole folder again")
+        raise ValueError(f"{path}: is missing; copy the whole folder again")
     with open(path, "rb") as stream:
-        content = stream.read()
-    if digest not in (None, hashlib.sha256(content).hexdigest()):
-        raise ValueError(f"{path}: is not what was exported (SHA-256 in settings.json); copy the whole folder again")
-    return content
+        return stream.read()
 
 
 def open_folder(folder):
-    """The settings, and the bytes of every file by its name."""
+    """The settings, and the bytes of every file by its name, if they are those that were exported."""
     path, content = os.path.join(folder, "settings.json"), read(folder, "settings.json")
     try:
-        settings = dict(json.loads(content).items())
-    except (ValueError, AttributeError, RecursionError):
-        raise ValueError(f"{path}: is damaged; copy the whole folder again") from None
-    check(settings, SETTINGS, f"{path}: ")
-    # a subword model that is not among the files is not the one that was exported
-    digests = {SUBWORD_FILES.get(settings["bpe"], FILES[0]): "unknown", **settings["files"]}
-    return settings, {name: read(folder, name, digest) for name, digest in digests.items()}
+        settings = json.loads(content)
+        subwords = [SUBWORD_FILES[settings["bpe"]]] if settings["bpe"] else []
+        whole = settings["format"] == FORMAT and {*settings} >= {*SEARCH, *OTHERS}
+        whole = whole and {*settings["files"]} >= {*FILES, *subwords}
+    except (ValueError, TypeError, LookupError):
+        whole = False
+    if not whole:
+        raise ValueError(f"{path}: is damaged, or of another program; copy the whole folder again")
+    check(settings, SEARCH, f"{path}: ")
+    files = {name: read(folder, name) for name in settings["files"]}
+    for name, digest in settings["files"].items():
+        if hashlib.sha256(files[name]).hexdigest() != digest:
+            path = os.path.join(folder, name)
+            raise ValueError(
+                f"{path}: is not what was exported (SHA-256 in settings.json); copy the whole folder again"
+            )
+    return settings, files
 
 
 def open_graphs(folder, settings, files, threads):
@@ -102,7 +91,6 @@ def open_graphs(folder, settings, files, threads):
     package("onnxruntime")  # whose absence is no damage of a file
     sessions = []
     for name in FILES[:2]:
-        path = os.path.join(folder, name)
         try:
             flaw = flaw_of(memoryview(files[name]))
             if not flaw:
@@ -110,18 +98,15 @@ def open_graphs(folder, settings, files, threads):
         except Exception as error:  # those of onnxruntime have no common class
             flaw = f"is damaged: {' '.join(str(error).split())}"
         if flaw:
-            raise ValueError(f"{path}: {flaw}")
+            raise ValueError(f"{os.path.join(folder, name)}: {flaw}")
     source, target = (len(lines_of(files[name])) for name in FILES[2:])
-    known, unknown = (_first_step(sessions, word) for word in (source - 1, source))
-    words, named = known["log_probs"].shape[-1] if known else 0, settings["attention"]
-    for right, what in (
-        (known, f"source.txt: its {source} symbols, encoder.onnx and step.onnx do not fit each other"),
-        (not unknown, f"source.txt: has {source} symbols, fewer than encoder.onnx reads"),
-        (words == target, f"target.txt: has {target} symbols; step.onnx writes {words}"),
-        ((named is None) != ("weights" in known), f"settings.json: attention {named}: is not that of step.onnx"),
-    ):
-        if not right:
-            raise ValueError(f"{os.path.join(folder, what)}; export the model again")
+    out = _first_step(sessions, source - 1)
+    fits = out and out["log_probs"].shape[-1] == target and (settings["attention"] is None) != ("weights" in out)
+    if not fits or _first_step(sessions, source):
+        raise ValueError(
+            f"{folder}: encoder.onnx, step.onnx, source.txt ({source} symbols), target.txt ({target} symbols) and the "
+            f"attention in settings.json ({settings['attention']}) do not fit each other; export the model again"
+        )
     return sessions
 
 
@@ -164,35 +149,29 @@ def follow(tensors, out, rows):
 def flaw_of(model):
     """What no exported graph has, or an empty text: functions, files elsewhere, and loops that may never end.
 
-    A loop has at most ``MOST_ROUNDS`` rounds, and no other loop within: :func:`.onnx_files.write_graphs` sees to it.
+    A loop has at most ``MOST_ROUNDS`` rounds, and no other loop within: :func:`.onnx_graphs.bound_loops` sees to it.
     """
-    far = "has functions or data in other files, which no exported graph has"
-    if any(True for _ in fields(model, 25)) or any(map(_reads_elsewhere, fields(model, 7))):
-        return far
-    rounds = [raw for tensor in fields(model, 7, 5) if ROUNDS in fields(tensor, 8) for raw in fields(tensor, 9)]
-    few = bool(rounds) and all(int.from_bytes(raw, "little") <= MOST_ROUNDS for raw in rounds)
+    graphs = [*fields(model, 7)]
+    kinds: list = []  # of nodes with graphs within
+    for graph in graphs:  # which grows by those within nodes
+        for node in fields(graph, 1):
+            graphs += _bodies(node)
+            kinds += fields(node, 4) if _bodies(node) else []
+        # the data of an initializer, or of an attribute, in another file
+        if any(True for path in ((5, 13), (1, 5, 5, 13)) for _ in fields(graph, *path)):
+            return "has data in other files, which no exported graph has"
+    if any(True for _ in fields(model, 25)):
+        return "has functions, which no exported graph has"
+    most = [raw for tensor in fields(model, 7, 5) if ROUNDS in fields(tensor, 8) for raw in fields(tensor, 9)]
+    few = bool(most) and all(int.from_bytes(raw, "little") <= MOST_ROUNDS for raw in most)
     bounds: set = set()  # names of the least of ROUNDS and another number
+    bounded = 0  # loops of so many rounds
     for node in fields(model, 7, 1):
-        kinds, bodies = [*fields(node, 4)], _bodies(node)
-        if kinds == [b"Min"] and ROUNDS in fields(node, 1):
+        kind = [*fields(node, 4)]
+        if kind == [b"Min"] and few and ROUNDS in fields(node, 1):
             bounds.update(map(bytes, fields(node, 2)))
-        bounded = few and kinds == [b"Loop"] and bytes(next(fields(node, 1))) in bounds
-        right = bounded or kinds == [b"If"] or not bodies
-        for body in bodies:  # which grows
-            if _reads_elsewhere(body):
-                return far
-            for inner in fields(body, 1):
-                below = _bodies(inner)
-                right &= not below or [*fields(inner, 4)] == [b"If"]
-                bodies += below
-        if not right:
-            return f"has control flow ({bytes(kinds[-1]).decode()}) that may never end"
-    return ""
-
-
-def _reads_elsewhere(graph):
-    """Whether the data of an initializer or of an attribute are in another file."""
-    return any(True for path in ((5, 13), (1, 5, 5, 13)) for _ in fields(graph, *path))
+        bounded += kind == [b"Loop"] and bool(_bodies(node)) and bytes(next(fields(node, 1))) in bounds
+    return "has a loop that may never end" if sum(kind != b"If" for kind in kinds) > bounded else ""
 
 
 def _bodies(node):

@@ -1,7 +1,8 @@
 """Writes a trained model as a folder that translates without torch and fairseq.
 
-The folder has the graphs (:mod:`.onnx_files`), ``source.txt`` and ``target.txt`` (a symbol per line), the subword
-model, ``settings.json``, ``README.md``, ``translate.py`` (a copy of :mod:`.runtime`) and ``exported_folder.py``.
+The folder has the graphs (:mod:`.onnx_graphs`), ``source.txt`` and ``target.txt`` (a symbol per line), the subword
+model, ``settings.json``, ``README.md``, ``translate.py`` (a copy of :mod:`.runtime`) and ``exported_folder.py``. The
+graphs, run by onnxruntime, are compared with the model that they were made of (:func:`compare`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import platform
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, NamedTuple, Tuple
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -21,13 +23,15 @@ from ...model_folder import SETTINGS, Text
 from ...models.attn_lstm import AttnLSTMModel
 from ...writing import write_json
 from . import exported_folder, runtime
-from .onnx_check import Differences, compare
-from .onnx_files import quantize, write_graphs
-
-__all__ = ["PRECISIONS", "check_exportable", "export_folder"]
+from .exported_folder import follow, run, session
+from .onnx_graphs import ENCODER, STEP, quantize, random_sources, write_graphs
 
 PRECISIONS = ("float32", "int8")
 TOLERANCE = 1e-3  # of log p in float32; the rounding of long sums differs between libraries
+# words less probable than this are not compared by their logarithms: these magnify rounding
+LEAST = -15.0
+SHAPES = ((1, 1, 3), (3, 2, 5), (2, 4, 1), (1, 2, 0), (4, 3, 9))  # sentences, hypotheses, words of the longest sentence
+STEPS = 4
 
 README = """# A translation model, {source} to {target}
 
@@ -90,27 +94,23 @@ def export_folder(
         ) from None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+        with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as place:
+            unfinished = Path(place) / folder.name
+            unfinished.mkdir()
+            write_graphs(model, unfinished)
+            if precision == "int8":
+                quantize(unfinished)
+            differences = compare(model, unfinished)
+            if precision == "float32" and not differences.log_probs <= TOLERANCE:
+                raise OptionError(
+                    f"--to {folder}: the graphs differ from the model by {differences.log_probs:.2g} in log p; this "
+                    "model cannot be exported (does its attention decide by sizes or values in Python? see for_export)"
+                )
+            versions = {"torch": torch.__version__, "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
+            _write_rest(model, unfinished, text, {**settings, "precision": precision, "versions": versions})
+            unfinished.replace(folder)
     except OSError as error:
         raise OptionError(f"--to {folder}: cannot be written: {error.strerror or error}") from None
-    try:
-        write_graphs(model, unfinished)
-        if precision == "int8":
-            quantize(unfinished)
-        differences = compare(model, unfinished)
-        if precision == "float32" and not differences.log_probs <= TOLERANCE:
-            raise OptionError(
-                f"--to {folder}: the graphs differ from the model by {differences.log_probs:.2g} in log p; this model "
-                "cannot be exported (does its attention decide by sizes or values in Python? see for_export)"
-            )
-        versions = {"torch": torch.__version__, "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
-        _write_rest(model, unfinished, text, {**settings, "precision": precision, "versions": versions})
-        unfinished.chmod(0o755)
-        unfinished.replace(folder)
-    except OSError as error:
-        raise OptionError(f"--to {folder}: cannot be written: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     return differences
 
 
@@ -143,3 +143,54 @@ def _write_rest(model: nn.Module, folder: Path, text: Text, settings: Dict[str, 
         "files": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())},
     }
     write_json("--to", folder / SETTINGS, content)
+
+
+class Differences(NamedTuple):
+    """The greatest absolute differences."""
+
+    log_probs: float  # of words with log p > LEAST
+    probabilities: float
+    weights: float
+
+
+@torch.no_grad()
+def compare(model: nn.Module, folder: Path) -> Differences:
+    """The differences over several steps of searches with different numbers of sentences, hypotheses and words.
+
+    Args:
+        model: as it translates, not in the form in which it was exported
+        folder: with both graphs
+    """
+    generator, worst = torch.Generator().manual_seed(1), Differences(0.0, 0.0, 0.0)
+    encoder, step = (session((folder / name).read_bytes()) for name in (ENCODER, STEP))
+    for sentences, hypotheses, longest in SHAPES:
+        source = random_sources(model, sentences, longest, generator)
+        tensors = run(encoder, {"source": source.numpy()})
+        encoder_out, incremental = model.encoder(source), {}  # type: ignore[var-annotated]
+        history = words = torch.full((sentences, 1), model.decoder.dictionary.eos())
+        for position in range(STEPS):
+            tensors.update(words=words.numpy(), position=np.array([position]), candidates=np.array([1]))
+            out = run(step, tensors)
+            net_output = model.decoder(history, encoder_out=encoder_out, incremental_state=incremental)
+            found = _differences(model, net_output, out)
+            worst = Differences(*(float(np.maximum(*both)) for both in zip(worst, found)))  # unlike max it keeps NaN
+            width = words.size(1)
+            choice = torch.randint(width, (sentences, hypotheses), generator=generator)
+            rows = choice + torch.arange(sentences).unsqueeze(1) * width
+            follow(tensors, out, rows.numpy())
+            model.decoder.reorder_incremental_state(incremental, rows.flatten())
+            encoder_out = model.encoder.reorder_encoder_out(encoder_out, rows.flatten())
+            words = torch.randint(len(model.decoder.dictionary), (sentences, hypotheses), generator=generator)
+            history = torch.cat([history[rows.flatten()], words.view(-1, 1)], dim=1)
+    return worst
+
+
+def _differences(model: nn.Module, net_output: Any, out: Dict[str, Any]) -> Tuple[float, float, float]:
+    expected = model.get_normalized_probs(net_output, log_probs=True)[:, -1]
+    found = torch.from_numpy(out["log_probs"]).flatten(0, 1)
+    counted = torch.where(expected > LEAST, (found - expected).abs(), torch.zeros(()))
+    weights = 0.0
+    if "weights" in out:
+        mine = torch.from_numpy(out["weights"]).flatten(0, 1)
+        weights = float((net_output[1]["attn"][0][:, -1] - mine).abs().max())
+    return float(counted.max()), float((found.exp() - expected.exp()).abs().max()), weights

@@ -17,8 +17,6 @@ from ..dropout import Dropout
 from ..rnn import KINDS, STATES, rnn_layer, uniform_, with_padding_input
 from .source_encoder import EncoderOut, SourceEncoder
 
-__all__ = ["LSTMEncoder", "ends_of_words"]
-
 # cuDNN copies weights that have one more input column at each call; torch says so, and how nn.LSTM would avoid it.
 warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
 

@@ -17,8 +17,6 @@ from torch import Tensor, nn
 from ...ops.lstm import computed_by_layers
 from ..rnn import KINDS, rnn_layer, uniform_
 
-__all__ = ["Block", "BlockRNN", "RaggedEncoder", "fill_of", "make_blocks"]
-
 # On a CPU the time depends on the number of elements; on a GPU on the number of steps, which fewer blocks reduce.
 CPU_FILL, GPU_FILL = 0.85, 0.5
 

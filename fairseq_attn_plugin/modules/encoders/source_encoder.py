@@ -21,8 +21,6 @@ from torch import Tensor, nn
 from ...ops.devices import constant, on_gpu
 from ..source_memory import follow
 
-__all__ = ["EncoderOut", "SourceEncoder"]
-
 EncoderOut = Dict[str, Any]
 
 

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from ...ops.devices import on_gpu
 from .source_encoder import EncoderOut, SourceEncoder
 
-__all__ = ["StockEncoder"]
-
 
 class StockEncoder(SourceEncoder):
     """Any encoder that returns ``encoder_out`` under our contract.

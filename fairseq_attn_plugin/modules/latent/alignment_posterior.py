@@ -11,8 +11,6 @@ from ...ops.precision import recomputed
 from ..encoders.encoder import LSTMEncoder
 from ..rnn import uniform_
 
-__all__ = ["AlignmentPosterior", "build_posterior_normalizer"]
-
 
 class AlignmentPosterior(nn.Module):
     """q(z_t = j | x, y) = normalize_j(g_t . W f_j), f, g the states of bidirectional networks over source and target.

@@ -28,8 +28,6 @@ from ..recurrent_decoder import PROGRESS
 from .latent_alignments import LatentAlignments
 from .latent_decoder import LatentDecoder
 
-__all__ = ["FirstOrderDecoder"]
-
 
 class _LastStep(NamedTuple):
     """What a hypothesis carries until its next word is known."""

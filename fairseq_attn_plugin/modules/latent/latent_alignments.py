@@ -13,8 +13,6 @@ from ...ops.devices import exporting
 from ...ops.likelihoods.alignment_blocks import Alignments
 from ...ops.likelihoods.first_order import JumpChain
 
-__all__ = ["LatentAlignments", "top_positions"]
-
 
 class LatentAlignments(NamedTuple):
     """The tensors of a batch that an objective needs.

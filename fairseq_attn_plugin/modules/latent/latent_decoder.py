@@ -28,7 +28,7 @@ from ...attention.normalizers import in_full
 from ...ops.deferred import Linear, project
 from ...ops.dropout import dropout_mask
 from ...ops.likelihoods.mixture_log_probs import mixture_log_probs
-from ...ops.likelihoods.separable import EXPONENTIALS_BYTES, Part, shared_exponentials
+from ...ops.likelihoods.separable import EXPONENTIALS_BYTES, shared_exponentials
 from ...ops.likelihoods.vocabulary_loss import Targets
 from ..decoder import LSTMDecoder
 from ..decoder_state import Decoded, Progress
@@ -38,8 +38,6 @@ from ..source_memory import SourceMemory
 from .latent_alignments import LatentAlignments, top_positions
 
 logger = logging.getLogger(__name__)
-
-__all__ = ["LatentDecoder"]
 
 
 class LatentDecoder(LSTMDecoder):
@@ -97,8 +95,7 @@ class LatentDecoder(LSTMDecoder):
         return self.words_of(decoded, source, encoder_out), {"attn": [attn]}
 
     def words_of(self, decoded: Decoded, source: SourceMemory, encoder_out: EncoderOut) -> Tensor:
-        assert source.projected is not None
-        return self.predict(self._alignments(decoded, source.projected, encoder_out, source.exponentials))
+        return self.predict(self._alignments(decoded, source, encoder_out))
 
     def extract_features(self, *args: Any, **kwargs: Any) -> Tuple[Tensor, Dict[str, Any]]:
         raise NotImplementedError("every alignment has its own features: see LatentDecoder.alignments")
@@ -115,13 +112,11 @@ class LatentDecoder(LSTMDecoder):
         ``B * beam`` rows (see :meth:`predict`).
         """
         decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
-        assert source.projected is not None
-        return self._alignments(decoded, source.projected, encoder_out, source.exponentials)
+        return self._alignments(decoded, source, encoder_out)
 
-    def _alignments(
-        self, decoded: Decoded, memory: Tensor, encoder_out: EncoderOut, exponentials: Optional[Part] = None
-    ) -> LatentAlignments:
-        assert self.attention is not None and decoded.weights is not None and decoded.scores is not None
+    def _alignments(self, decoded: Decoded, source: SourceMemory, encoder_out: EncoderOut) -> LatentAlignments:
+        memory, exponentials = source.projected, source.exponentials
+        assert memory is not None and decoded.weights is not None and decoded.scores is not None
         rows = (self.of_states(decoded.features), decoded.scores, decoded.weights)
         query, scores, weights = (x.reshape(memory.size(0), -1, x.size(-1)) for x in rows)
         log_prior, pad_mask = self.log_prior(weights, scores, encoder_out["pad_mask"])
@@ -149,8 +144,8 @@ class LatentDecoder(LSTMDecoder):
         """As :meth:`LSTMDecoder.predict_with`; the weights, whose sum is one, are the prior."""
         scores = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
         state: Any = None
-        decoded = Decoded(hidden, weights, scores, state)
-        return self.predict(self._alignments(decoded, self.of_encodings(encoder_out["encodings"]), encoder_out))
+        source = SourceMemory(encoder_out["rows"], None, self.of_encodings(encoder_out["encodings"]))
+        return self.predict(self._alignments(Decoded(hidden, weights, scores, state), source, encoder_out))
 
     def log_prior(self, weights: Tensor, scores: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, Optional[Tensor]]:
         """log p(z_t = j) ``[B, T, N]`` of the attention's weights and scores, and the padding among the alignments."""

@@ -35,8 +35,6 @@ from ..encoders.source_encoder import EncoderOut
 from ..source_memory import SentenceAttention, SourceMemory
 from .latent_decoder import LatentDecoder
 
-__all__ = ["PosteriorDecoder"]
-
 
 class Held(NamedTuple):
     """What a step keeps until its word is known, in the place of the attention's state."""

@@ -23,8 +23,6 @@ from torch import Tensor
 
 from ..devices import on_gpu
 
-__all__ = ["BLOCK_BYTES", "Alignments", "Block", "block_inputs", "block_masks", "blocks_of", "rows_of_a_block"]
-
 # Logits held at a time. On a processor they stay in its cache together with the vocabulary matrix; a GPU is filled.
 BLOCK_BYTES = {"cpu": 8 << 20, "cuda": 512 << 20}
 
@@ -102,7 +100,8 @@ def blocks_of(alignments: Alignments, trim: bool = True, separable: bool = False
     """
     batch, steps, _ = alignments.query.shape
     size = alignments.size
-    limit = _rows_at_a_time(alignments)
+    width = 8 if alignments.query.dtype == torch.float64 else 4
+    limit = rows_of_a_block(alignments.query, len(alignments.weight) * width)  # of V logits each
     if separable and alignments.query.device.type == "cpu":
         # Each block adds to the whole gradient of the vocabulary matrix: fewer and larger ones are faster.
         limit *= 2
@@ -132,13 +131,6 @@ def rows_of_a_block(like: Tensor, row_bytes: int) -> int:
     """How many rows of so many bytes a block may hold on the device of a tensor; at least one."""
     device = "cpu" if like.device.type == "cpu" else "cuda"
     return max(1, BLOCK_BYTES[device] // row_bytes)
-
-
-def _rows_at_a_time(alignments: Alignments) -> int:
-    """How many rows of V logits a block may hold."""
-    query = alignments.query
-    width = 8 if query.dtype == torch.float64 else 4
-    return rows_of_a_block(query, alignments.weight.size(0) * width)
 
 
 def _extent(mask: Tensor) -> Tuple[List[int], List[int]]:

@@ -23,8 +23,6 @@ from typing import List, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["LOG_ZERO", "JumpChain", "filtered", "forward_algorithm", "jump_chain", "posteriors", "predicted"]
-
 LOG_ZERO = -1e4  # log of a probability of zero; finite, so that gradients are
 
 

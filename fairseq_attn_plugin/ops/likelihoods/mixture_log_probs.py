@@ -14,8 +14,6 @@ from .alignment_blocks import Alignments, Block, block_inputs, block_masks, bloc
 from .separable import log_mixture_of, spread
 from .vocabulary_loss import SAFE_SUMS
 
-__all__ = ["mixture_log_probs"]
-
 
 def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
     """log sum_j exp(log_weights_tj) p(v | j) for all words v (:mod:`.alignment_blocks`).

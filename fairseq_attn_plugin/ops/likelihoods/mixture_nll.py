@@ -24,8 +24,6 @@ from .alignment_blocks import Alignments
 from .nll_sums import NLLSums, SumKind
 from .separable import SeparableSums, UnsafeSums, spread
 
-__all__ = ["NLL", "expected_nll", "log_likelihoods", "mixture_nll"]
-
 
 class NLL(NamedTuple):
     """A sum over all words, and its terms."""

@@ -15,8 +15,6 @@ from torch import Tensor
 from .alignment_blocks import Alignments, Block, block_inputs, block_masks, blocks_of
 from .vocabulary_loss import Exponentials, VocabularyBlocks
 
-__all__ = ["NLLSums", "SumKind"]
-
 
 class SumKind(NamedTuple):
     """Which sum over the words and their alignments is formed, from ``weights`` ``[B, T, K]``."""

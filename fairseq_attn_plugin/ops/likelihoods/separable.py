@@ -32,18 +32,6 @@ from .first_order import LOG_ZERO
 from .nll_sums import NLLSums, SumKind
 from .vocabulary_loss import LOG2_E, SAFE_SUMS
 
-__all__ = [
-    "EXPONENTIALS_BYTES",
-    "Part",
-    "SeparableSums",
-    "UnsafeSums",
-    "exponentials_of",
-    "log_mixture_of",
-    "log_posterior_of",
-    "shared_exponentials",
-    "spread",
-]
-
 EXPONENTIALS_BYTES = 512 << 20  # of the positions of a batch; a search keeps none that are larger
 
 

@@ -33,16 +33,6 @@ from ..precision import float16_scale, product_type, without_autocast
 from ..products import Prepared, outer
 from .alignment_blocks import rows_of_a_block
 
-__all__ = [
-    "LOG2_E",
-    "SAFE_SUMS",
-    "Exponentials",
-    "Targets",
-    "VocabularyBlocks",
-    "VocabularyLoss",
-    "vocabulary_loss",
-]
-
 # Rows of a block at least: with fewer, adding to the gradient of the matrix costs as much as the products.
 MIN_ROWS = 256
 LOG2_E = math.log2(math.e)
@@ -111,7 +101,7 @@ class VocabularyBlocks:
         gold = logits.gather(1, words)
         peak = logits.amax(1, keepdim=True) if self.shifts else None
         norm = _exponentiate(logits, peak)
-        if peak is None and not _safe(norm):
+        if peak is None and not bool(((norm > SAFE_SUMS[0]) & (norm < SAFE_SUMS[1])).all()):
             logits = self._logits(features)
             peak = logits.amax(1, keepdim=True)
             norm = _exponentiate(logits, peak)
@@ -185,11 +175,6 @@ def _exponentiate(logits: Tensor, peak: Optional[Tensor]) -> Tensor:
     """Overwrites logits times log2 e ``[r, V]``, less ``peak`` ``[r, 1]``, by their exponentials; returns the sums of
     these ``[r, 1]``."""
     return (logits if peak is None else logits.sub_(peak)).exp2_().sum(1, keepdim=True)
-
-
-def _safe(norm: Tensor) -> bool:
-    """Whether no sum of exponentials is near overflow or underflow."""
-    return bool(((norm > SAFE_SUMS[0]) & (norm < SAFE_SUMS[1])).all())
 
 
 class Targets(NamedTuple):
@@ -269,7 +254,7 @@ class _Blockwise(Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *unused: Any) -> Tuple[Optional[Tensor], ...]:
         gradients: List[Optional[Tensor]] = []
-        kept = _keeps_graph()
+        kept = torch._C._autograd._get_current_graph_task_keep_graph()  # another backward pass may follow
         # In full precision until they are scaled: the range of half precision is for gradients of a scaled loss.
         for value, dtype, needed in zip(ctx.gradients, ctx.types, ctx.needs_input_grad):
             if value is None or not needed:
@@ -279,12 +264,6 @@ class _Blockwise(Function):
         if not kept:
             ctx.gradients = None  # the parameters take the tensors as their gradients
         return (*gradients, None, None)
-
-
-def _keeps_graph() -> bool:
-    """Whether the running backward pass may be followed by another one over the same graph."""
-    asked = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
-    return True if asked is None else bool(asked())
 
 
 def _rows_at_a_time(rows: int, weight: Tensor) -> int:

@@ -35,8 +35,6 @@ from torch.autograd.function import once_differentiable
 from ..devices import constant, on_gpu
 from ..precision import without_autocast
 
-__all__ = ["chebyshev_nodes", "cosine_matrix", "sum_basis", "sum_tanh"]
-
 # Elements of one block of pairs. The five buffers of the Chebyshev recurrence then stay in the second-level cache of a
 # processor; a GPU needs few large launches.
 _BLOCK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 25}

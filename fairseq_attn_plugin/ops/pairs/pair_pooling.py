@@ -38,8 +38,6 @@ from ..devices import exporting
 from ..precision import without_autocast
 from .all_pairs import cosine_matrix, sum_basis, sum_tanh
 
-__all__ = ["compiling", "fused_sums", "fuses", "pooled_basis", "pooled_tanh", "sums_of_pairs", "words_in"]
-
 logger = logging.getLogger(__name__)
 
 _state = {"wanted": False, "broken": False}

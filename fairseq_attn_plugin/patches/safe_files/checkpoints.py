@@ -22,8 +22,6 @@ from ..data_folders import KEY, check_dictionaries
 from ..messages import explained, file_error, own_words, raised_inside
 from ..wrapping import Patch
 
-__all__ = ["CHECKED", "check_file", "check_state"]
-
 # what OmegaConf reads as a reference, as repr shows it; hydra removes quotation marks and backslashes
 REFERENCE = re.compile(r"\$[\s'\"\\]*\{[^}]*")
 

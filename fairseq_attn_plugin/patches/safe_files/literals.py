@@ -20,8 +20,6 @@ from fairseq_attn_plugin.options import flag
 
 from ..wrapping import Patch
 
-__all__ = ["LITERALS", "NotLiteral", "literal"]
-
 
 class NotLiteral(OptionError):
     """Text that is not a literal. ``text`` is the text, for those who know the option's name."""
