@@ -11,8 +11,6 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-__all__ = ["GROUPS", "modules_of", "setup"]
-
 PACKAGE = "fairseq_attn_plugin"
 # a package stands for itself and its public modules
 GROUPS: Dict[str, List[str]] = {

@@ -15,8 +15,6 @@ from fairseq.dataclass import FairseqDataclass
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
-__all__ = ["as_rst", "setup"]
-
 # what stays as it is: roles, code, which may go on in the next line, and the signs of lists
 KEPT = re.compile(r"(:[a-z:]+:`[^`]*`|``.+?``|`[^`]+`|^\s*(?:\*|-|\d+\.)\s)", re.M | re.S)
 BULLET = re.compile(r"\s*(\*|-|\d+\.)\s")

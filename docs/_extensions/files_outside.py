@@ -13,8 +13,6 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-__all__ = ["setup"]
-
 
 class LinkFilesOutside(SphinxTransform):
     default_priority = 500

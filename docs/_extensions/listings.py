@@ -23,8 +23,6 @@ from fairseq_attn_plugin.commands.where import RECIPES
 from fairseq_attn_plugin.patches import PATCHES
 from fairseq_attn_plugin.patches.wrapping import CHECKED
 
-__all__ = ["setup"]
-
 
 def text_section(kind: str, name: str, text: str) -> nodes.section:
     """A section whose title is a name, with a text as it is."""

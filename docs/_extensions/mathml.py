@@ -9,8 +9,6 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.errors import SphinxError
 
-__all__ = ["setup"]
-
 
 def mathml(latex: str, display: str) -> str:
     """The ``<math>`` element of a formula.

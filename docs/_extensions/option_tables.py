@@ -23,8 +23,6 @@ from sphinx.util.docutils import SphinxDirective
 from fairseq_attn_plugin import attention
 from fairseq_attn_plugin.options import flag
 
-__all__ = ["ArchitecturesDirective", "OptionTablesDirective", "own", "setup", "table"]
-
 PACKAGE = "fairseq_attn_plugin"
 Row = Tuple[str, str, str]  # flag, default, help
 
