@@ -1,1 +1,4 @@
 """The documented import path of :class:`Translator` and :class:`Translation`."""
+
+from .inference.translator import Translation as Translation
+from .inference.translator import Translator as Translator
