@@ -110,15 +110,13 @@ def extract_file(
         OptionError: as :func:`extract`, or if the file cannot be written
     """
     path = Path(out)
-    there = path.exists() and existing != "replace"
-    if there and not header.same_run(open_records(path).header):
+    if path.exists() and existing != "replace":
+        if header.same_run(open_records(path).header):
+            return Extracted(0, 0, 0, True)
         if existing == "keep":
             raise OptionError(
                 f"--out {out}: exists, and is of other options or another corpus; give --overwrite to replace it"
             )
-        there = False
-    if there:
-        return Extracted(0, 0, 0, True)
     # the old file stays until the new one is complete
     writer = RecordWriter(path, header, replace=existing != "keep")
     resumed = written = writer.done

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from torch import Tensor
+
 from fairseq_attn_plugin.analysis.inference.attributions import MATRICES
 from fairseq_attn_plugin.analysis.inference.batches import batches_of, collated, columns_of, targeted_blocks
-from fairseq_attn_plugin.analysis.inference.forcing import Forced, force, weight_names
+from fairseq_attn_plugin.analysis.inference.forcing import force, weight_names
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence, symbols_of
 from fairseq_attn_plugin.analysis.outputs.reading import unknown_in_reference
@@ -79,18 +81,22 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
         found: List[Record] = []
         for batch in batches_of(block, extraction.max_tokens):
             sample = collated(loaded, batch)
-            forced = force(loaded.models, sample, given, where, extraction.layer)
-            forced.weights.update((name, MATRICES[name](loaded, batch, sample)) for name in others)
-            found += _records(loaded, batch, sample, forced, beam is not None)
+            scores, matrices = force(loaded.models, sample, given, where, extraction.layer)
+            matrices.update((name, MATRICES[name](loaded, batch, sample)) for name in others)
+            found += _records(loaded, batch, sample, scores, matrices, beam is not None)
         yield from sorted(found, key=lambda record: record.id)
 
 
 def _records(
-    loaded: LoadedModels, batch: List[SourceSentence], sample: Dict[str, Any], forced: Forced, beam: bool
+    loaded: LoadedModels,
+    batch: List[SourceSentence],
+    sample: Dict[str, Any],
+    scores: Tensor,
+    matrices: Dict[str, Tensor],
+    beam: bool,
 ) -> Iterator[Record]:
     subwords = vocabulary_subwords(loaded.task.target_dictionary)
-    matrices = {name: matrix.cpu() for name, matrix in forced.weights.items()}
-    scores = forced.scores.cpu()
+    matrices = {name: matrix.cpu() for name, matrix in matrices.items()}
     for row, number in enumerate(sample["id"].tolist()):
         one = batch[number]
         assert one.target is not None

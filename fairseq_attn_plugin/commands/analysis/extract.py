@@ -14,7 +14,6 @@ options.
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS
@@ -94,8 +93,6 @@ def run(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> None:
     at_least(args, max_tokens=1)
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
-    if os.pathsep in args.data:
-        raise OptionError(f"{args.data}: give one data folder at a time, since each numbers its own sentences")
     if args.target_text and not args.source_text:
         raise OptionError(f"--target-text {args.target_text}: needs --source-text, which it translates")
     if args.source_text and args.gen_subset:

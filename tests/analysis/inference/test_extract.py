@@ -266,16 +266,6 @@ def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
     assert not list(tmp_path.glob("x.*"))
 
 
-def test_what_looks_like_a_special_symbol_is_a_word(tiny_data, tmp_path):
-    loaded = loaded_of(tiny_data, "lstm_soft")
-    (tmp_path / "in").write_text("ama </s> bel\n<pad> <s>\n")
-    (tmp_path / "out").write_text("<pad> ama\n</s>\n")
-    records = list(extract(loaded, TextSentences(loaded, str(tmp_path / "in"), str(tmp_path / "out"))))
-    assert [record.source for record in records] == [["ama", "</s>", "bel"], ["<pad>", "<s>"]]
-    assert [record.attention.shape for record in records] == [(3, 4), (2, 3)]
-    np.testing.assert_allclose(records[0].attention.sum(1), 1, atol=1e-5)
-
-
 def test_long_hypotheses_are_forced_in_batches_of_their_own(tiny_data, monkeypatch):
     """A model that does not end: each sentence has a hypothesis of 200 subwords."""
     loaded = loaded_of(tiny_data, "lstm_soft")
