@@ -47,7 +47,6 @@ def describe_extraction(
     about = {
         # training may have replaced the checkpoint by another model of the same path
         "checkpoint version": [f"{path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths if path.exists()],
-        "layer": extraction.layer,
         "generation": dict(extraction.generation),
         "overrides": {key: str(value) for key, value in loaded.overrides.items()},
         "files": [fingerprint(Path(file)) for file in read],

@@ -40,7 +40,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target-text", metavar="FILE", help="translation of --source-text")
     parser.add_argument("--beam", type=int, metavar="N", help="translate by beam search (default: force the reference)")
     parser.add_argument("--lenpen", type=float, default=1.0, help="with --beam: length penalty, as in fairseq-generate")
-    parser.add_argument("--layer", type=int, metavar="L", help="decoder layer of a transformer, from 1 (default: last)")
     parser.add_argument(
         "--matrices",
         nargs="+",
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     # the lengths are those of the header of earlier versions, which could be chosen
     search = {"lenpen": args.lenpen, "max_len_a": 0.0, "max_len_b": 200, **DecodingOptions.of(args).changed()}
     search = {} if args.beam is None else search
-    extraction = Extraction(args.beam, args.layer, search, args.max_tokens, tuple(dict.fromkeys(args.matrices)))
+    extraction = Extraction(args.beam, search, args.max_tokens, tuple(dict.fromkeys(args.matrices)))
     header = describe_extraction(loaded, sentences, extraction, args.name, preparation, files)
     done = extract_file(loaded, sentences, args.out, header, extraction, "replace" if args.overwrite else "keep")
     if done.complete:
