@@ -1,4 +1,6 @@
 """The documented import path of :class:`Translator` and :class:`Translation`."""
 
-from .inference.translator import Translation as Translation
-from .inference.translator import Translator as Translator
+from .inference.translation import Translation
+from .inference.translator import Translator
+
+__all__ = ["Translation", "Translator"]

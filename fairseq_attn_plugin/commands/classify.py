@@ -24,7 +24,6 @@ from fairseq_attn_plugin.analysis.drawing.document_page import draw_documents
 from fairseq_attn_plugin.analysis.folders import sentence_numbers
 from fairseq_attn_plugin.analysis.inference.classification import (
     ClassificationScores,
-    check_document_labels,
     classify,
     load_classifier,
     split_samples,
@@ -82,7 +81,6 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"--input {args.input}: there is no such file; must hold documents as JSONL or text")
     classifier = load_classifier(args.data, args.path, args.cpu)
     if args.input is not None:
-        check_document_labels(classifier, documents_of(args.input, reading, labels=False), args.input)
         samples = text_samples(classifier, documents_of(args.input, reading, labels=False))
     else:
         samples = split_samples(classifier, args.gen_subset)

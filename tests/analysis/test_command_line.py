@@ -50,7 +50,7 @@ def test_help_shows_the_name_by_which_the_command_was_called(capsys, monkeypatch
         ([*TRAIN, "--tokeniser", "none"], "unrecognized argument: --tokeniser; did you mean --tokenizer? options of"),
         (["export", "a", "--to", "b", "--bpe", "c"], "unrecognized argument: --bpe; did you mean --beam?"),
         (["align", "a", "--symmetrize", "unoin"], "--symmetrize unoin: is unknown; did you mean union?"),
-        (["aer", "--gold", "a", "b", "--treshold=1"], "unrecognized argument: --treshold=1; did you mean --threshold?"),
+        (["aer", "--gold", "a", "b", "--wieghts=1"], "unrecognized argument: --wieghts=1; did you mean --weights?"),
         (["aer", "--gold", "a", "b", "--xyzzy", "c"], "unrecognized arguments: --xyzzy c; fairseq-attn aer --help"),
     ],
 )
@@ -126,6 +126,7 @@ def test_a_folder_that_is_not_there_is_named_before_the_work(line, complete):
         "extract MODEL --out x.jsonl --max-tokens 0",
         "faithfulness MODEL --sentences 0",
         "faithfulness MODEL --seed -1",
+        "faithfulness MODEL --top 0",
         "lexicon RECORDS --out x --top 0",
         "lexicon RECORDS --out x --min-count -1",
         "plot RECORDS --out x --first -1",

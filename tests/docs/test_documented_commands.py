@@ -61,17 +61,9 @@ def needs_example(item: Command) -> bool:
     return bool({EXAMPLE, Path(EXAMPLE).name} & set(item.words))
 
 
-def test_there_are_commands() -> None:
-    assert len([item for item in COMMANDS if is_parsed(item)]) > 60
-    assert {item.words[0] for item in COMMANDS if item.words} - SHELL >= {*PARSED[:4], "fairseq-attn", "bash"}
-
-
-def test_commands_are_accepted_and_wrong_ones_are_not() -> None:
-    wrong = ["fairseq-train data --arch lstm_soft --no-such-option 1", "fairseq-attn plot --no-such-option 1"]
+def test_commands_are_accepted() -> None:
     items = [item for item in COMMANDS if is_parsed(item) and not needs_example(item)]
-    errors = errors_of([*items, *(Command("a page", {}, text.split()) for text in wrong)])
-    assert [error for error in errors[: len(items)] if error] == []
-    assert ["no-such-option" in error for error in errors[len(items) :]] == [True, True]
+    assert len(items) > 60 and [error for error in errors_of(items) if error] == []
 
 
 def test_commands_with_a_mechanism_from_outside_are_accepted() -> None:

@@ -216,23 +216,6 @@ def test_the_table_of_larger_embeddings_is_that_of_the_trainings():
 
 
 @pytest.mark.parametrize(
-    ("cell", "right"),
-    [
-        ("1.23, **4.56**", True),
-        ("1.23, 4.57", False),
-        ("1.23", False),
-        ("2.90 (2.35)", True),
-        ("2.9 (2.4)", True),
-        ("2.90", True),
-        ("2.91 (2.35)", False),
-        ("2.90 (2.36)", False),
-    ],
-)
-def test_cells_are_compared(cell, right):
-    assert holds(cell, [1.234, 4.56]) == right
-
-
-@pytest.mark.parametrize(
     ("file", "section", "first"),
     [
         ("kftt-ja-en-alignments", "Gold alignments: Japanese-English", "Japanese to English"),

@@ -82,7 +82,7 @@ class Evaluation(NamedTuple):
 
 
 def _load(text: str, linking: Linking, corpus: Optional[AlignedSystem]) -> AlignedSystem:
-    """One system from ``FILE`` or ``LABEL=FILE``; ``corpus`` has the lengths against which it is checked."""
+    """One system from ``FILE`` or ``LABEL=FILE``, checked against the lengths of ``corpus``, the first records."""
     label, path = label_and_path(text)
     if is_records(path):
         return _from_records(open_records(path, label), linking, corpus)
@@ -97,16 +97,15 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[AlignedSy
             f"{path}: has the model's own translations ({records.header.target}); gold alignments link the "
             "references, so extract without --beam"
         )
-    expected = None if corpus is None else corpus.lengths
-    if corpus is not None and expected is not None and len(expected) != count:
-        raise OptionError(f"{path}: has {count} sentences, {corpus.path} has {len(expected)}")
+    if corpus is not None and len(corpus.links) != count:
+        raise OptionError(f"{path}: has {count} sentences, {corpus.path} has {len(corpus.links)}")
     if linking.weights not in records.header.weights:
         linking = linking._replace(weights=records.weights_name())
     links: List[Optional[FrozenSet[Link]]] = [None] * count
     lengths: List[Optional[Tuple[int, int]]] = [None] * count
     for number, linked in linked_sentences(records, linking):
         length = (len(linked.source), len(linked.target))
-        known = expected[number] if expected is not None else None
+        known = corpus.lengths[number] if corpus is not None and corpus.lengths is not None else None
         if corpus is not None and known is not None and known != length:
             raise OptionError(
                 f"{path}: sentence {number} has {length[0]} source and {length[1]} target {linking.level}, in "
@@ -127,11 +126,9 @@ def load_alignments(texts: Sequence[str], linking: Linking) -> Tuple[List[Aligne
     corpus: Optional[AlignedSystem] = None
     # records come first: they have the sentence lengths that links are checked against
     for text in sorted(texts, key=lambda text: not is_records(text)):
-        system = systems[text] = _load(text, linking, corpus)
-        if system.lengths is not None:
-            known = corpus.lengths if corpus is not None and corpus.lengths is not None else system.lengths
-            lengths = [one or other for one, other in zip(known, system.lengths)]
-            corpus = (corpus or system)._replace(lengths=lengths)
+        systems[text] = _load(text, linking, corpus)
+        if corpus is None and systems[text].lengths is not None:
+            corpus = systems[text]
     check_labels([systems[text].label for text in texts])
     wanted, found = linking.weights, {system.weights for system in systems.values() if system.weights is not None}
     if wanted is not None and found and wanted not in found:

@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.links import Link
 from fairseq_attn_plugin.analysis.records.files import Records, check_same, meet
-from fairseq_attn_plugin.analysis.records.record import DIGITS, LEVELS, Record
+from fairseq_attn_plugin.analysis.records.record import LEVELS, Record
 from fairseq_attn_plugin.errors import OptionError
 
 # method -> the matrix that it reads, in the records or by the model; None: the attention
@@ -40,19 +40,16 @@ ENDS = ("exclude", "null")
 
 
 class Linking(NamedTuple):
-    """The rule that turns attention into links.
+    """The rule that turns attention into links: of each target word, to the source word of greatest weight.
 
-    threshold: None links each target word to the source word of greatest weight, the first one of several that tie; a
-        number links it to all source words with a weight of at least the number
-    end: without a threshold: ``exclude`` ignores the end of the source, so that every target word with a weight
-        elsewhere has a link; ``null`` leaves a target word without a link if its weight is greatest on the end
+    end: ``exclude`` ignores the end of the source, so that every target word with a weight elsewhere has a link;
+        ``null`` leaves a target word without a link if its weight is greatest on the end
     weights: name of the matrices; None is ``attention``, or the first matrix of a file without it
     level: ``words`` sums weights over the subwords of a source word and averages them over those of a target word;
         ``subwords`` links subwords
     shift: read the row of the next subword for each subword
     """
 
-    threshold: Optional[float] = None
     end: str = "exclude"
     weights: Optional[str] = None
     level: str = "words"
@@ -78,10 +75,6 @@ def record_links(record: Record, linking: Linking = BY_ARGMAX) -> FrozenSet[Link
         record = replace(record, weights={name: np.concatenate([rows[1:], rows[-1:]])})
     weights = record.unit_attention(linking.level, name, end=True)[:-1]
     columns = weights.shape[1] - 1
-    if linking.threshold is not None:
-        # a file rounds to DIGITS decimals: a weight that it gives as 0.3 counts as at least 0.3
-        rows, found = np.nonzero(weights[:, :columns] >= linking.threshold - 0.5 * 10**-DIGITS)
-        return frozenset(zip(found.tolist(), rows.tolist()))
     links = hard_alignment(weights if linking.end == "null" else weights[:, :columns])
     return frozenset(link for link in links if link[0] < columns)
 
@@ -218,16 +211,11 @@ def add_linking_options(parser: Any) -> None:
         "saliency: gradients averaged over noise (SmoothGrad); loo: each source word left out",
     )
     parser.add_argument(
-        "--threshold",
-        type=float,
-        metavar="X",
-        help="link a target word to all source words with a weight of at least X, instead of the greatest one",
-    )
-    parser.add_argument(
         "--end",
         choices=ENDS,
-        help="without --threshold: exclude (default) ignores the end of the source, so that every target word has a "
-        "link; null leaves a word without a link if its weight is greatest on the end",
+        default="exclude",
+        help="exclude (default) ignores the end of the source, so that every target word has a link; null leaves a "
+        "word without a link if its weight is greatest on the end",
     )
     parser.add_argument(
         "--weights", metavar="NAME", help="matrix to use; latent models also have posterior, bayes (default: attention)"
@@ -238,13 +226,9 @@ def add_linking_options(parser: Any) -> None:
 def linking_of(args: argparse.Namespace) -> Linking:
     """The rule that the options describe; raises ``OptionError`` if they contradict each other."""
     method, matrix = args.method, METHODS[args.method]
-    if args.threshold is not None and args.end is not None:
-        raise OptionError(f"--end {args.end}: excludes --threshold, which always ignores the end")
-    if args.threshold is not None and not args.threshold > 0:  # this also refuses nan
-        raise OptionError(f"--threshold {args.threshold}: must be above 0")
     if matrix is not None and args.weights not in (None, matrix):
         raise OptionError(f"--weights {args.weights}: --method {method} reads the matrix {matrix}; leave one out")
-    return Linking(args.threshold, args.end or "exclude", matrix or args.weights, args.level, method == "shift")
+    return Linking(args.end, matrix or args.weights, args.level, method == "shift")
 
 
 def check_matrix(records: Records, method: str) -> None:
@@ -261,8 +245,6 @@ def describe_linking(linking: Linking) -> str:
     """The rule in words, for the text below a table."""
     matrix = f" of the matrix {linking.weights}" if linking.weights else ""
     matrix += ", of the next step" if linking.shift else ""
-    if linking.threshold is not None:
-        return f"{linking.level} with a weight of at least {linking.threshold:g}{matrix} are linked"
     end = "the end of the source is ignored (--end exclude)"
     if linking.end == "null":
         end = "a target unit whose weight is greatest on the end of the source has no link (--end null)"

@@ -13,8 +13,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
-from tqdm import tqdm
-
 from fairseq_attn_plugin.analysis.alignment.links import Link, check_links, parse_alignment
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
@@ -44,21 +42,12 @@ def to_subwords(links: Iterable[Link], source_words: Sequence[int], target_words
         ValueError: a link lies beyond the end of the sentence
     """
     links = set(links)
-    _check_range(links, word_count(source_words), word_count(target_words))
+    check_links(links, (word_count(source_words), word_count(target_words)), remedy="")
     pieces: Tuple[Dict[int, List[int]], ...] = ({}, {})
     for side, words in zip(pieces, (source_words, target_words)):
         for piece, word in enumerate(words):
             side.setdefault(word, []).append(piece)
     return sorted((i, j) for word, other in links for i in pieces[0][word] for j in pieces[1][other])
-
-
-def _check_range(links: Set[Link], source: int, target: int) -> None:
-    try:
-        check_links(links, (source, target), remedy="")
-    except ValueError as error:
-        if all(j < source and i < target for i, j in links):
-            raise ValueError(f"{error}; all links of the line fit if they are j-i, target word first") from None
-        raise
 
 
 def convert_file(
@@ -152,22 +141,14 @@ def _read(
     alignments: PathLike, source: PathLike, target: PathLike
 ) -> Iterator[Tuple[int, Set[Link], int, Tuple[List[str], List[str]]]]:
     """Yields line number, links, number of dropped possible links, and the tokens of both sides."""
-    for number, lines in _parallel([alignments, source, target]):
+    paths = alignments, source, target
+    for number, lines in enumerate(zip_longest(*map(iter_lines, paths)), 1):
+        short = [str(path) for path, line in zip(paths, lines) if line is None]
+        if short:
+            raise OptionError(
+                f"{' and '.join(short)}: ends after line {number - 1}; each line of the three files must be a sentence "
+                "pair"
+            )
         with _named(alignments, number):
             alignment, sides = parse_alignment(lines[0]), (tokens(lines[1]), tokens(lines[2]))
         yield number, set(alignment.sure), len(alignment.possible) - len(alignment.sure), sides
-
-
-def _parallel(paths: Sequence[PathLike]) -> Iterator[Tuple[int, List[str]]]:
-    """Yields the number, from 1, and the lines of several files in parallel, in constant memory."""
-    with tqdm(unit=" lines", disable=None) as bar:
-        for number, lines in enumerate(zip_longest(*map(iter_lines, paths))):
-            short = [str(path) for path, line in zip(paths, lines) if line is None]
-            if short:
-                longer = next(str(path) for path, line in zip(paths, lines) if line is not None)
-                raise OptionError(
-                    f"{' and '.join(short)}: ends after line {number}; {longer} is longer; each line must be a "
-                    "sentence pair"
-                )
-            bar.update()
-            yield number + 1, list(lines)

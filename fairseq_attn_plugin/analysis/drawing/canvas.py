@@ -22,16 +22,12 @@ from fairseq_attn_plugin.writing import whole_file
 BASE = "DejaVu Sans"  # part of matplotlib
 # widely installed fonts that together cover most scripts; users can set font.sans-serif in matplotlibrc
 _FALLBACKS = (
-    """
-Noto Sans, Noto Sans CJK SC, Noto Sans CJK JP, Noto Sans SC, Noto Sans JP, Noto Sans KR, Noto Sans Arabic, Noto
-Sans Hebrew, Noto Sans Devanagari, Noto Sans Bengali, Noto Sans Tamil, Noto Sans Thai, Noto Sans Ethiopic, Noto
-Sans Georgian, Noto Sans Armenian, Noto Sans Khmer, WenQuanYi Zen Hei, WenQuanYi Micro Hei, Droid Sans Fallback,
-IPAexGothic, Unifont, Arial Unicode MS, PingFang SC, Hiragino Sans, Apple SD Gothic Neo, Microsoft YaHei, Yu
-Gothic, Malgun Gothic, Nirmala UI, Leelawadee UI, Segoe UI, Symbola
-""".replace("\n", " ")
-    .strip()
-    .split(", ")
-)
+    "Noto Sans, Noto Sans CJK SC, Noto Sans CJK JP, Noto Sans SC, Noto Sans JP, Noto Sans KR, Noto Sans Arabic, "
+    "Noto Sans Hebrew, Noto Sans Devanagari, Noto Sans Bengali, Noto Sans Tamil, Noto Sans Thai, Noto Sans Ethiopic, "
+    "Noto Sans Georgian, Noto Sans Armenian, Noto Sans Khmer, WenQuanYi Zen Hei, WenQuanYi Micro Hei, Unifont, "
+    "Droid Sans Fallback, IPAexGothic, Arial Unicode MS, PingFang SC, Hiragino Sans, Apple SD Gothic Neo, "
+    "Microsoft YaHei, Yu Gothic, Malgun Gothic, Nirmala UI, Leelawadee UI, Segoe UI, Symbola"
+).split(", ")
 
 
 def literal(text: str) -> str:

@@ -12,7 +12,7 @@ log(r) / log(8), at least 0 and at most 1: uniform weights have no colour, and s
 from __future__ import annotations
 
 import math
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.writing import PathLike, whole_text
@@ -62,28 +62,22 @@ def is_wrong(document: Any) -> bool:
     return document.gold is not None and document.gold != document.label
 
 
-def keys(documents: Sequence[Any]) -> Tuple[str, str]:
-    """The meaning of red (empty if a flat model classified all documents), and of blue."""
-    flat = [document.sentence_weights is None for document in documents]
-    if all(flat):
-        return "", "weight of the word in the document"
-    blue = "weight of the word, times the square root of the weight of its sentence"
-    return "weight of the sentence", blue + (", if it has one" if any(flat) else "")
-
-
 def draw_documents(documents: Sequence[Any], path: PathLike) -> None:
     """Writes the page.
 
     Raises:
         OptionError: the file cannot be written
     """
-    red, blue = keys(documents)
+    blue = "weight of the word in the document"
+    flat = all(document.sentence_weights is None for document in documents)
+    if not flat:
+        blue = "weight of the word, times the square root of the weight of its sentence"
     text = frame.page(
         "documents.html",
         "Weights of words and sentences",
         style=frame.read_asset("documents.css"),
         script=frame.read_asset("scroll.js", "documents.js"),
-        sentence_key=red,
+        sentence_key="" if flat else "weight of the sentence",
         word_key=blue,
         scale=SCALE,
         steps=[(step, shade(step)) for step in STEPS],

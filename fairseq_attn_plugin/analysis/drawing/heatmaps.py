@@ -50,14 +50,10 @@ def heatmaps(panels: Sequence[Panel], path: Union[str, Path]) -> None:
     ``path`` is the format (PNG, SVG or PDF). The text in an SVG stays text.
 
     matplotlib warns of characters that no installed font contains; PNG and PDF show them as boxes.
-    Raises ``ValueError`` without panels or if weights or links do not fit the tokens, ``OptionError`` for another
-    suffix, a path that cannot be written, or without matplotlib (``pip install 'fairseq_attn_plugin[analysis]'``).
+    Raises ``OptionError`` for another suffix, a path that cannot be written, or without matplotlib
+    (``pip install 'fairseq_attn_plugin[analysis]'``).
     """
     panels = [panel._replace(weights=np.asarray(panel.weights, dtype=float)) for panel in panels]
-    if not panels:
-        raise ValueError("no panels to draw")
-    for panel in panels:
-        _check_panel(panel)
     path = check_drawing(path)
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -96,16 +92,6 @@ def heatmaps(panels: Sequence[Panel], path: Union[str, Path]) -> None:
         bar.ax.set_yticklabels([f"{value:.3g}" for value in ticks])
         bar.ax.tick_params(labelsize=8, length=2)
         save(figure, path)
-
-
-def _check_panel(panel: Panel) -> None:
-    rows, columns = len(panel.target), len(panel.source)
-    if panel.weights.shape != (rows, columns):
-        raise ValueError(f"weights of shape {panel.weights.shape} for {rows} target and {columns} source tokens")
-    links = sorted({*panel.gold, *panel.possible})
-    outside = [link for link in links if not (0 <= link[0] < columns and 0 <= link[1] < rows)]
-    if outside:
-        raise ValueError(f"gold link {outside[0]} is outside {columns} source and {rows} target tokens")
 
 
 def _draw_panel(axes: Any, panel: Panel, greatest: float, size: float) -> None:

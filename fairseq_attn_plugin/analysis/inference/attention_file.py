@@ -47,7 +47,6 @@ def describe_extraction(
     about = {
         # training may have replaced the checkpoint by another model of the same path
         "checkpoint version": [f"{path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths if path.exists()],
-        "layer": extraction.layer,
         "generation": dict(extraction.generation),
         "overrides": {key: str(value) for key, value in loaded.overrides.items()},
         "files": [fingerprint(Path(file)) for file in read],
@@ -110,15 +109,13 @@ def extract_file(
         OptionError: as :func:`extract`, or if the file cannot be written
     """
     path = Path(out)
-    there = path.exists() and existing != "replace"
-    if there and not header.same_run(open_records(path).header):
+    if path.exists() and existing != "replace":
+        if header.same_run(open_records(path).header):
+            return Extracted(0, 0, 0, True)
         if existing == "keep":
             raise OptionError(
                 f"--out {out}: exists, and is of other options or another corpus; give --overwrite to replace it"
             )
-        there = False
-    if there:
-        return Extracted(0, 0, 0, True)
     # the old file stays until the new one is complete
     writer = RecordWriter(path, header, replace=existing != "keep")
     resumed = written = writer.done

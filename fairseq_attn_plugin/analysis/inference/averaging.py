@@ -56,12 +56,12 @@ def _check_same(first: Dict[str, Any], state: Dict[str, Any], name: str, path: s
     """Raises ``OptionError`` unless both are of one training, or of trainings that began with the same parameters."""
     arches = [architecture(_section(one, "model")) for one in (state, first)]
     shapes = {key: getattr(value, "shape", None) for key, value in state["model"].items()}
-    if arches[0] != arches[1] or shapes != first["model"]:
-        other = next((key for key in {**first["model"], **shapes} if shapes.get(key) != first["model"].get(key)), "")
+    other = next((key for key in {**first["model"], **shapes} if shapes.get(key) != first["model"].get(key)), None)
+    if arches[0] != arches[1] or other is not None:
+        differs = f"{arches[0]} and {arches[1]}" if arches[0] != arches[1] else f"{other} differs"
         raise OptionError(
-            f"{path}: is another model than {name}: "
-            + (f"{arches[0]} and {arches[1]}" if arches[0] != arches[1] else f"{other} differs")
-            + "; an average needs checkpoints of one model, such as those of one training"
+            f"{path}: is another model than {name}: {differs}; an average needs checkpoints of one model, such as "
+            "those of one training"
         )
     began = [origin(_section(one, "checkpoint")) for one in (state, first)]
     seeds = [_section(one, "common").get("seed") for one in (state, first)]

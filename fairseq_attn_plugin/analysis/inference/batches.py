@@ -16,14 +16,18 @@ from fairseq_attn_plugin.errors import OptionError
 _Item = TypeVar("_Item")
 
 
+def _length(one: Any) -> int:
+    """Of the longer side of a sentence."""
+    return max(len(one.source), 0 if one.target is None else len(one.target))
+
+
 def batches_of(
-    block: Iterable[_Item], max_tokens: int, beam: int = 1, length: Optional[Callable[[_Item], int]] = None
+    block: Iterable[_Item], max_tokens: int, beam: int = 1, length: Callable[[_Item], int] = _length
 ) -> Iterator[List[_Item]]:
     """Batches of items of similar length, with at most ``max_tokens`` subwords or one item.
 
-    Padding counts, and every hypothesis of the beam. The default ``length`` is that of the longer side of a sentence.
+    Padding counts, and every hypothesis of the beam.
     """
-    length = length or _length
     batch: List[_Item] = []
     for one in sorted(block, key=length):
         if batch and (len(batch) + 1) * length(one) * beam > max_tokens:
@@ -32,10 +36,6 @@ def batches_of(
         batch.append(one)
     if batch:
         yield batch
-
-
-def _length(one: Any) -> int:
-    return max(len(one.source), 0 if one.target is None else len(one.target))
 
 
 def collated(loaded: LoadedModels, batch: Sequence[SourceSentence], targets: bool = True) -> Dict[str, Any]:
@@ -89,10 +89,7 @@ def targeted_blocks(
     """
     generator = None if beam is None else _generator_of(loaded, beam, generation)
     limits, reading = loaded.limits, sentences(start)
-    while True:
-        read = list(islice(reading, block))
-        if not read:
-            return
+    while read := list(islice(reading, block)):
         ready = [one for one in read if _fits(one, limits, beam is None)]
         if generator is not None:
             found: List[SourceSentence] = []

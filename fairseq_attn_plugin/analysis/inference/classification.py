@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -84,9 +85,6 @@ def load_classifier(data: str, path: str, cpu: bool = False) -> Classifier:
         raise OptionError(
             f"--path {path}: is a {type(model).__name__}; must be a model of documents, such as --arch han"
         )
-    bos, init = task.source_dictionary.bos(), task.cfg.init_token
-    if init not in (None, bos):
-        raise OptionError(f"--path {path}: was trained with --init-token {init}; must be none or {bos}")
     labels = class_names(task.label_dictionary)
     head = model.classification_heads[task.cfg.classification_head_name]
     if not 0 < len(labels) <= head.out_features:
@@ -97,34 +95,27 @@ def load_classifier(data: str, path: str, cpu: bool = False) -> Classifier:
     return Classifier(model, task, labels, path)
 
 
-def check_document_labels(classifier: Classifier, documents: Iterable[Document], path: str) -> None:
-    """Raises ``OptionError``, which names file and line, for a label that the training did not have."""
-    for document in documents:
-        if document.label is not None and document.label not in classifier.labels:
-            raise OptionError(
-                f"{path}, line {document.line}: the label {document.label!r} is unknown to {classifier.path}; must be "
-                f"one of {', '.join(classifier.labels[:20])}, or left out"
-            )
-
-
 def text_samples(classifier: Classifier, documents: Iterable[Document]) -> Iterator[DocumentSample]:
-    """Yields documents, with words and, if known, labels that were checked, as samples.
+    """Yields documents, with words and, if known, labels, as samples; one longer than ``--max-positions`` is cut.
 
-    One of more than ``--max-positions`` symbols is cut.
+    Raises ``OptionError``, which names the line, for a label that the training did not have.
     """
     dictionary, limit = classifier.task.source_dictionary, classifier.task.cfg.max_positions
     for number, document in enumerate(documents):
-        name = document.id or str(number)
-        symbols = [symbol for sentence in document.sentences for symbol in (*map(dictionary.index, sentence), None)]
-        cut = len(symbols) > limit
-        sentences, left = [], limit
+        if document.label not in (None, *classifier.labels):
+            raise OptionError(
+                f"--input, line {document.line}: the label {document.label!r} is unknown to {classifier.path}; must be "
+                f"one of {', '.join(classifier.labels[:20])}, or left out"
+            )
+        symbols: List[int] = []
+        sentences: List[List[str]] = []
         for sentence in document.sentences:
-            if left > 0:
-                sentences.append(sentence[:left])
-            left -= len(sentence) + 1
-        ends = [dictionary.eos() if symbol is None else symbol for symbol in symbols[:limit]]
+            if len(symbols) < limit:
+                sentences.append(sentence[: limit - len(symbols)])
+            symbols += [*map(dictionary.index, sentence), dictionary.eos()]
+        tokens = torch.tensor(symbols[:limit] or [dictionary.eos()])
         gold = None if document.label is None else classifier.labels.index(document.label)
-        yield DocumentSample(name, torch.tensor(ends or [dictionary.eos()]), sentences, gold, cut)
+        yield DocumentSample(document.id or str(number), tokens, sentences, gold, cut=len(symbols) > limit)
 
 
 def split_samples(classifier: Classifier, split: str) -> Iterator[DocumentSample]:
@@ -154,13 +145,8 @@ def split_samples(classifier: Classifier, split: str) -> Iterator[DocumentSample
 
 def classify(classifier: Classifier, samples: Iterable[DocumentSample], batch_size: int = 32) -> Iterator[Classified]:
     """Yields the prediction and the attention for each document, in order."""
-    batch: List[DocumentSample] = []
-    for sample in samples:
-        batch.append(sample)
-        if len(batch) == batch_size:
-            yield from _classify(classifier, batch)
-            batch = []
-    if batch:
+    reading = iter(samples)
+    while batch := list(islice(reading, batch_size)):
         yield from _classify(classifier, batch)
 
 

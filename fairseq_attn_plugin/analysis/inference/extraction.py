@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from torch import Tensor
+
 from fairseq_attn_plugin.analysis.inference.attributions import MATRICES
 from fairseq_attn_plugin.analysis.inference.batches import batches_of, collated, columns_of, targeted_blocks
-from fairseq_attn_plugin.analysis.inference.forcing import Forced, force, weight_names
+from fairseq_attn_plugin.analysis.inference.forcing import force, weight_names
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence, symbols_of
 from fairseq_attn_plugin.analysis.outputs.reading import unknown_in_reference
@@ -32,26 +34,20 @@ class Extraction(NamedTuple):
     """Options of an extraction, apart from the models and the corpus.
 
     beam: None forces the references; a number translates with a beam of this width and forces the best hypothesis
-    layer: of a transformer's decoder, from 1 (default: the last)
     generation: further options of fairseq's generator, used with ``beam``: ``lenpen``, ``max_len_a``, ...
     max_tokens: greatest number of subwords in a batch, padding included
     matrices: names in :data:`~.attributions.MATRICES`, which are added to what the models give
     """
 
     beam: Optional[int] = None
-    layer: Optional[int] = None
     generation: Mapping[str, Any] = {}
     max_tokens: int = 4000
     matrices: Tuple[str, ...] = ()
 
     def names(self, models: Sequence[Any]) -> Tuple[str, ...]:
         """Names of the matrices that these models give."""
-        given = self.given(models)
+        given = weight_names(models)
         return (*given, *(name for name in self.matrices if name not in given))
-
-    def given(self, models: Sequence[Any]) -> Tuple[str, ...]:
-        """Those that come with the attention."""
-        return weight_names(models) if self.layer is None else ("attention",)
 
 
 FORCED = Extraction()
@@ -72,25 +68,29 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
         OptionError: a model returns no attention, or references are to be forced and the corpus has none
     """
     where, beam = f"--path {loaded.path}", extraction.beam
-    given = extraction.given(loaded.models)
+    given = weight_names(loaded.models)
     others = [name for name in extraction.names(loaded.models) if name not in given]
     search = (beam, extraction.generation, extraction.max_tokens)
     for block in targeted_blocks(loaded, sentences, BLOCK, start, *search):
         found: List[Record] = []
         for batch in batches_of(block, extraction.max_tokens):
             sample = collated(loaded, batch)
-            forced = force(loaded.models, sample, given, where, extraction.layer)
-            forced.weights.update((name, MATRICES[name](loaded, batch, sample)) for name in others)
-            found += _records(loaded, batch, sample, forced, beam is not None)
+            scores, matrices = force(loaded.models, sample, given, where)
+            matrices.update((name, MATRICES[name](loaded, batch, sample)) for name in others)
+            found += _records(loaded, batch, sample, scores, matrices, beam is not None)
         yield from sorted(found, key=lambda record: record.id)
 
 
 def _records(
-    loaded: LoadedModels, batch: List[SourceSentence], sample: Dict[str, Any], forced: Forced, beam: bool
+    loaded: LoadedModels,
+    batch: List[SourceSentence],
+    sample: Dict[str, Any],
+    scores: Tensor,
+    matrices: Dict[str, Tensor],
+    beam: bool,
 ) -> Iterator[Record]:
     subwords = vocabulary_subwords(loaded.task.target_dictionary)
-    matrices = {name: matrix.cpu() for name, matrix in forced.weights.items()}
-    scores = forced.scores.cpu()
+    matrices = {name: matrix.cpu() for name, matrix in matrices.items()}
     for row, number in enumerate(sample["id"].tolist()):
         one = batch[number]
         assert one.target is not None

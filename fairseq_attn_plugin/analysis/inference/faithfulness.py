@@ -15,6 +15,7 @@ attention. A value of a sentence is the sum over its words; only leave-one-out t
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from itertools import combinations, islice
 from typing import Any, Callable, DefaultDict, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
@@ -74,9 +75,9 @@ class Means:
     def __getitem__(self, name: str) -> float:
         return self.sums[name] / self.counts[name] if self.counts[name] else float("nan")
 
-    def as_dict(self, digits: int = 5) -> Dict[str, float]:
+    def as_dict(self) -> Dict[str, float]:
         """All means that are defined."""
-        return {name: round(self[name], digits) for name in self.sums if self.counts[name]}
+        return {name: round(self[name], 5) for name in self.sums if self.counts[name]}
 
 
 def kendall_tau(a: np.ndarray, b: np.ndarray) -> List[float]:
@@ -140,20 +141,15 @@ def variation(p: Tensor, q: Tensor) -> Tensor:
 
 
 def faithfulness(
-    loaded: LoadedModels,
-    sentences: Any,
-    options: Measuring,
-    extraction: Extraction = FORCED,
-    block: int = BLOCK,
+    loaded: LoadedModels, sentences: Any, options: Measuring, extraction: Extraction = FORCED
 ) -> Iterator[Tuple[int, Means]]:
-    """Measures a corpus block by block.
+    """Measures a corpus, ``BLOCK`` sentences at a time.
 
     Args:
         loaded: the models
         sentences: :class:`~.sentences.SplitSentences` or :class:`~.sentences.TextSentences`
         options: of the measures
         extraction: what is forced
-        block: sentences in memory
 
     Returns:
         after each block the number of its sentences and the means so far, always the same object, by name:
@@ -169,14 +165,13 @@ def faithfulness(
         The last two need a single model of this package.
 
     Raises:
-        OptionError: a model whose source embeddings cannot be reached, or as
-            :func:`.extraction.extract`
+        OptionError: a model whose source embeddings cannot be reached, or as :func:`.extraction.extract`
     """
     means, generator = Means(), torch.Generator().manual_seed(options.seed)
     numbers = np.random.default_rng(options.seed)
     search = (extraction.beam, extraction.generation, extraction.max_tokens)
     with frozen(loaded.models):
-        for ready in targeted_blocks(loaded, sentences, block, 0, *search):
+        for ready in targeted_blocks(loaded, sentences, BLOCK, 0, *search):
             records = list(extract(loaded, lambda start, ready=ready: iter(ready), extraction._replace(beam=None)))
             units = [source_units(loaded, one) for one in ready]
             attention = [_of_units(record.attention, groups) for record, groups in zip(records, units)]
@@ -224,24 +219,6 @@ def _erase(
         means.add(name, change if step < 0 else change[step])
 
 
-class Asked(NamedTuple):
-    """A forced batch, and how its attention was asked."""
-
-    model: Any
-    sample: Dict[str, Any]
-    encoder_out: Dict[str, Any]
-    hidden: Tensor  # [B, T, Ds]
-    weights: Tensor  # [B, T, N], the model's own
-    real: Tensor  # [B, 1, N], True on words
-    probabilities: Tensor  # [B, T, V], p(y_t) of the model's own weights
-
-    def with_weights(self, weights: Tensor) -> Tensor:
-        """p(y_t; a) ``[B, T, V]`` of weights a ``[B, T, N]``; differentiable."""
-        output = self.model.decoder.predict_with(self.hidden, weights, self.encoder_out)
-        found: Tensor = self.model.get_normalized_probs((output, {}), log_probs=False, sample=self.sample)
-        return found
-
-
 def can_reweigh(model: Any) -> bool:
     """Whether a model has an attention, and p(y_t; a) of its own weights is its prediction."""
     decoder = getattr(model, "decoder", None)
@@ -249,15 +226,21 @@ def can_reweigh(model: Any) -> bool:
 
 
 @torch.no_grad()
-def ask(model: Any, sample: Dict[str, Any]) -> Asked:
-    """Forces the target of a batch and notes the states from which the attention was asked."""
+def ask(model: Any, sample: Dict[str, Any]) -> Tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Forces the target of a batch: the weights ``[B, T, N]``, and a function from any weights a to p(y_t; a)."""
     net_input, decoder = sample["net_input"], model.decoder
     encoder_out = model.encoder(net_input["src_tokens"], src_lengths=net_input["src_lengths"])
     with noted(decoder) as (states, weights):
         decoder(net_input["prev_output_tokens"], encoder_out=encoder_out)
-    real = net_input["src_tokens"].ne(model.encoder.padding_idx).unsqueeze(1)
-    asked = Asked(model, sample, encoder_out, torch.cat(states, 1), torch.cat(weights, 1), real, torch.empty(0))
-    return asked._replace(probabilities=asked.with_weights(asked.weights))
+    hidden = torch.cat(states, 1)
+
+    @torch.no_grad()
+    def predict(weights: Tensor) -> Tensor:
+        output = decoder.predict_with(hidden, weights, encoder_out)
+        found: Tensor = model.get_normalized_probs((output, {}), log_probs=False, sample=sample)
+        return found
+
+    return torch.cat(weights, 1), predict
 
 
 def _reweigh(
@@ -268,18 +251,21 @@ def _reweigh(
     generator: torch.Generator,
 ) -> None:
     """Adds what equal and permuted weights change."""
-    pad = loaded.task.target_dictionary.pad()
     for batch in batches_of(sentences, options.max_tokens // 4):
         sample = collated(loaded, batch)
-        asked, words = ask(loaded.models[0], sample), sample["target"].ne(pad)
-        best = asked.probabilities.argmax(-1)
-        tried = [("uniform", uniform(asked.weights, asked.real))]
-        tried += [("permuted", permuted(asked.weights, asked.real, generator)) for _ in range(options.permutations)]
-        for name, weights in tried:
-            with torch.no_grad():
-                changed = asked.with_weights(weights)
-            means.add(f"variation {name}", variation(changed, asked.probabilities)[words].cpu())
-            means.add(f"other word {name}", changed.argmax(-1).ne(best)[words].cpu())
+        real = sample["net_input"]["src_tokens"].ne(loaded.task.source_dictionary.pad()).unsqueeze(1)
+        words = sample["target"].ne(loaded.task.target_dictionary.pad())
+        weights, predict = ask(loaded.models[0], sample)
+        before = predict(weights)
+        for name, way in _ways(options, generator):
+            changed = predict(way(weights, real))
+            means.add(f"variation {name}", variation(changed, before)[words].cpu())
+            means.add(f"other word {name}", changed.argmax(-1).ne(before.argmax(-1))[words].cpu())
+
+
+def _ways(options: Measuring, generator: torch.Generator) -> List[Tuple[str, Callable[[Tensor, Tensor], Tensor]]]:
+    """The other weights that are tried: functions of a model's own, and of what is real."""
+    return [("uniform", uniform), *[("permuted", partial(permuted, generator=generator))] * options.permutations]
 
 
 # --- documents
@@ -304,9 +290,9 @@ def document_faithfulness(
         options: of the measures; ``saliency`` is not for documents
 
     Returns:
-        after each block its number of documents and the means so far, by the names of
-        :func:`faithfulness` with the level, ``words`` or ``sentences``, in front; a mean is over the
-        sentences of all documents, and over documents. ``variation`` replaces all weights of the level at once
+        after each block its number of documents and the means so far, by the names of :func:`faithfulness` with the
+        level, ``words`` or ``sentences``, in front; a mean is over the sentences of all documents, and over documents.
+        ``variation`` replaces all weights of the level at once
 
     Raises:
         OptionError: a model that takes means instead of attention, or an option that is not for documents
@@ -317,10 +303,7 @@ def document_faithfulness(
         raise OptionError(f"--path {classifier.path}: takes means and has no attention; take han or han_flat")
     means, generator = Means(), torch.Generator().manual_seed(options.seed)
     numbers, reading = np.random.default_rng(options.seed), iter(samples)
-    while True:
-        read = list(islice(reading, DOCUMENTS))
-        if not read:
-            return
+    while read := list(islice(reading, DOCUMENTS)):
         documents = [one.tokens for one in read if one.sentences]
         if documents:
             log_probs, attention = classes_of(classifier, documents)
@@ -432,14 +415,8 @@ def _reweigh_levels(
     generator: torch.Generator,
 ) -> None:
     """Adds what equal and permuted weights of a level change."""
-
-    def shuffled(weights: Tensor, real: Tensor) -> Tensor:
-        return permuted(weights, real, generator)
-
-    ways: List[Tuple[str, Callable[[Tensor, Tensor], Tensor]]] = [("uniform", uniform)]
-    ways += [("permuted", shuffled)] * options.permutations
     for level, part in (("words", classifier.model.words), ("sentences", classifier.model.sentences)):
-        for name, way in ways if part is not None else ():
+        for name, way in _ways(options, generator) if part is not None else ():
             changed = _with_weights(classifier, part, documents, way).exp()
             means.add(f"{level} variation {name}", variation(changed, before))
             means.add(f"{level} other class {name}", changed.argmax(1).ne(before.argmax(1)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -18,13 +18,6 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.recurrent_decoder import RecurrentDecoder
 
 Change = Callable[[Tensor, Tensor], Tensor]
-
-
-class Forced(NamedTuple):
-    """The results for a batch of forced translations."""
-
-    scores: Tensor  # [B, T], natural log p(y_t | y_<t, x); for an ensemble the log of the mean probability
-    weights: Dict[str, Tensor]  # [B, T, N] in float32; for an ensemble the mean
 
 
 def weight_names(models: Sequence[Any]) -> Tuple[str, ...]:
@@ -70,12 +63,8 @@ def unmoved(model: Any, weights: Tensor, source: Tensor) -> Tensor:
 
 @torch.no_grad()
 def force(
-    models: Sequence[Any],
-    sample: Dict[str, Any],
-    names: Sequence[str],
-    where: str,
-    layer: Optional[int] = None,
-) -> Forced:
+    models: Sequence[Any], sample: Dict[str, Any], names: Sequence[str], where: str
+) -> Tuple[Tensor, Dict[str, Tensor]]:
     """Runs one forward pass of every model over a batch with its ``target``.
 
     Args:
@@ -83,41 +72,29 @@ def force(
         sample: batch in the form of fairseq's translation dataset
         names: matrices to return, some of :func:`weight_names`
         where: start of error messages
-        layer: of a transformer's decoder, from 1 (default: the last)
+
+    Returns:
+        natural log p(y_t | y_<t, x) ``[B, T]``, for an ensemble the log of the mean probability, and the matrices
+        ``[B, T, N]`` in float32, for an ensemble their means
 
     Raises:
-        OptionError: a model returns no attention ``[B, T, N]``, or has no such layer
+        OptionError: a model returns no attention ``[B, T, N]``
     """
     scores: List[Tensor] = []
-    sums: Dict[str, Tensor] = {}
+    matrices: List[Dict[str, Tensor]] = []
     target = sample["target"]
     net_input = {name: value for name, value in sample["net_input"].items() if value is not None}
     for model in models:
         if len(names) > 1:
             output, found = model.forced(net_input["src_tokens"], net_input["prev_output_tokens"], target)
         else:
-            output = model(**net_input, **_layer(model, layer, where))
+            output = model(**net_input)
             found = {names[0]: attention(model, output, sample, where)}
         log_probs = model.get_normalized_probs(output, log_probs=True, sample=sample)
         scores.append(log_probs.float().gather(2, target.unsqueeze(2)).squeeze(2))
-        for name in names:
-            sums[name] = sums[name] + found[name].float() if name in sums else found[name].float()
+        matrices.append(found)
     score = torch.stack(scores).logsumexp(0) - math.log(len(models))
-    return Forced(score, {name: total / len(models) for name, total in sums.items()})
-
-
-def _layer(model: Any, layer: Optional[int], where: str) -> Dict[str, int]:
-    """What a forward pass takes to return the attention of a layer of a stock transformer."""
-    if layer is None:
-        return {}
-    from fairseq.models.transformer import TransformerDecoderBase
-
-    decoder = getattr(model, "decoder", None)
-    if not isinstance(decoder, TransformerDecoderBase):
-        raise OptionError(f"--layer {layer}: {where}: a {type(model).__name__} is not a transformer; leave it out")
-    if not 1 <= layer <= len(decoder.layers):
-        raise OptionError(f"--layer {layer}: the decoder of {where} has layers 1 to {len(decoder.layers)}")
-    return {"alignment_layer": layer - 1}
+    return score, {name: torch.stack([found[name].float() for found in matrices]).mean(0) for name in names}
 
 
 @contextlib.contextmanager

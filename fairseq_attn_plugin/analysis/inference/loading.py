@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -57,8 +58,10 @@ def load_models(
         option: name of the option that gives ``path``, for messages
 
     Raises:
-        OptionError: the checkpoint is not a translation model
+        OptionError: the checkpoint is not a translation model, or ``data`` are several folders
     """
+    if os.pathsep in data:
+        raise OptionError(f"{data}: give one data folder at a time, since each numbers its own sentences")
     # the corpus is read in full, and without the alignments that a model may have been trained with
     settings = {"load_alignments": False, "truncate_source": False, **(overrides or {}), "data": data}
     try:
@@ -118,20 +121,16 @@ def load_split(loaded: LoadedModels, split: str, translations: bool = True) -> A
     Raises ``OptionError`` if it is empty, or if it has no target side and ``translations`` is True.
     """
     source, target = loaded.languages
+    empty = OptionError(f"--gen-subset {split}: is empty; it has no sentence to read")
     for pair in (f"{source}-{target}", f"{target}-{source}"):
         binary = Path(loaded.task.cfg.data, f"{split}.{pair}.{source}.bin")
         # fairseq fails to open such a file, and its message names neither file nor reason
         if binary.is_file() and binary.stat().st_size == 0:
-            raise _empty(split)
+            raise empty
     loaded.task.load_dataset(split)
     dataset = loaded.task.dataset(split)
     if translations and getattr(dataset, "tgt", None) is None:
         raise OptionError(f"--gen-subset {split}: has no target side; attention to references needs translations")
     if len(dataset) == 0:
-        raise _empty(split)
+        raise empty
     return dataset
-
-
-def _empty(split: str) -> OptionError:
-    what = "validation set empty" if split.startswith("valid") else "empty"
-    return OptionError(f"--gen-subset {split}: {what}; it has no sentence to read")

@@ -81,8 +81,6 @@ class Segmenter:
         for option, file in zip(options, (bpe_codes, sentencepiece_model)):
             if file and not Path(file).is_file():
                 raise OptionError(f"{option} {file}: there is no such file")
-        if tokenizer is not None and tokenizer not in TOKENIZERS:
-            raise OptionError(f"--tokenizer {tokenizer}: must be one of {', '.join(TOKENIZERS)}")
         from fairseq.data import encoders
 
         values = {f"moses_{option}": value for option, value in (moses_options or {}).items()}
@@ -102,16 +100,11 @@ class Segmenter:
         self.segments = self._bpe is not None or vocabulary_subwords(dictionary) == "none"
 
     def __call__(self, line: str) -> List[str]:
-        return self.encode(line).split()
-
-    def encode(self, line: str) -> str:
-        """The tokens of a line, separated by blanks."""
-        if self.lowercase:
-            line = line.lower()
-        line = self._normalize(line)
-        if self._tokenizer is not None:
-            line = self._tokenizer.encode(line)
-        return line.strip() if self._bpe is None else self._bpe.encode(line)
+        """The tokens of a line."""
+        line = self._normalize(line.lower() if self.lowercase else line)
+        for one in filter(None, (self._tokenizer, self._bpe)):
+            line = one.encode(line)
+        return line.split()
 
     def decode(self, words: str) -> str:
         """The text of words that blanks separate, detokenised if there is a tokeniser."""

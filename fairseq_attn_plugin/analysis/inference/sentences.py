@@ -45,16 +45,12 @@ class SplitSentences:
         sides = (self.loaded.task.source_dictionary, self.loaded.task.target_dictionary)
         for number in range(start, len(self)):
             item = self.dataset[number]
-            source, target = (
-                None if side is None else side.masked_fill(side.eq(dictionary.pad()), dictionary.unk())
-                for side, dictionary in zip((item["source"], item.get("target")), sides)
-            )
-            assert source is not None
-            tokens = [
-                None if side is None else symbols_of(side, dictionary)
-                for side, dictionary in zip((source, target), sides)
-            ]
-            yield SourceSentence(number, source, target, tokens[0] or [], tokens[1])
+            found: List[Any] = []
+            for side, dictionary in zip((item["source"], item.get("target")), sides):
+                ids = None if side is None else side.masked_fill(side.eq(dictionary.pad()), dictionary.unk())
+                found.append((ids, None if ids is None else symbols_of(ids, dictionary)))
+            (source, words), (target, theirs) = found
+            yield SourceSentence(number, source, target, words, theirs)
 
 
 class TextSentences:

@@ -22,7 +22,6 @@ class Translation(NamedTuple):
     source_words: List[str]  # of the record, without the escapes of Moses: < instead of &lt;
     target_words: List[str]  # a source word stands beside an unknown one
     copied: str = ""  # the text with a source word for each unknown word, by attention
-    given: int = 0  # target tokens that the prefix gave
 
 
 def translation_of(
@@ -40,13 +39,8 @@ def check_request(text: str, nbest: int, beam: int) -> None:
     """Raises ``OptionError`` if ``nbest`` is less than 1 or greater than the beam, or if the text is too long."""
     if not 1 <= nbest <= beam:
         raise OptionError(f"--nbest {nbest}: must be from 1 to {beam}, the width of the beam")
-    check_length("the sentence", text)
-
-
-def check_length(what: str, text: str) -> None:
-    """Raises ``OptionError`` if the text has more than ``MOST_CHARACTERS`` characters."""
     if len(text) > MOST_CHARACTERS:
-        raise OptionError(f"{what} is too long: {len(text)} characters, at most {MOST_CHARACTERS} are read")
+        raise OptionError(f"the sentence is too long: {len(text)} characters, at most {MOST_CHARACTERS} are read")
 
 
 class ExportedTranslator:

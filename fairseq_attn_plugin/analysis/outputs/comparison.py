@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from difflib import SequenceMatcher
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from tqdm import tqdm
 
@@ -106,7 +106,8 @@ def compare(
     if sort != "order":
         order = sorted(tqdm(order, desc="scores", unit=" sentences", disable=None, leave=False), key=key)
     shown = order[:first] if first else order
-    split = _splitter(of_sentence["BLEU"], tokenize)
+    bleu = of_sentence["BLEU"]
+    split = str.split if tokenize == "none" else lambda line: bleu.tokenizer(line).split()
     corpus = {
         label: {name: whole[of].corpus_score(list(lines), [list(reference)]).score for name, of in METRICS.items()}
         for label, lines in systems.items()
@@ -120,10 +121,6 @@ def compare(
         corpus,
         {name: str(whole[of].get_signature()) for name, of in METRICS.items()},
     )
-
-
-def _splitter(bleu: Any, tokenize: str) -> Callable[[str], List[str]]:
-    return str.split if tokenize == "none" else lambda line: bleu.tokenizer(line).split()
 
 
 def _sentence(

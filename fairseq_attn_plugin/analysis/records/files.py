@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
@@ -92,18 +93,6 @@ def _numbers(values: Any, shape: Tuple[int, ...]) -> np.ndarray:
     return found
 
 
-def read_jsonl(path: Path, header: Header) -> Iterator[Record]:
-    """Yields the records of a file; raises ``OptionError``, which names file and line, if it is damaged."""
-    for number, (where, line) in enumerate(numbered_lines(path, LONGEST)):
-        if number == 0:  # the header
-            continue
-        try:
-            record = from_values(json.loads(line), header)
-        except (ValueError, RecursionError):
-            raise OptionError(f"{where}: must be a sentence with attention") from None
-        yield record
-
-
 def header_line(header: Header) -> str:
     """The first line of a file, without its line end."""
     return json.dumps({"format": FORMAT, **asdict(header)}, ensure_ascii=False)
@@ -142,11 +131,15 @@ class Records:
     def __iter__(self) -> Iterator[Record]:
         """Yields the records in the order of the file.
 
-        Raises ``OptionError``, which names the sentence, if the file is damaged, the sentence's number lies beyond the
-        corpus, or it occurs twice.
+        Raises ``OptionError``, which names line or sentence, if the file is damaged, the sentence's number lies beyond
+        the corpus, or it occurs twice.
         """
         seen = set()
-        for record in read_jsonl(self.path, self.header):
+        for where, line in islice(numbered_lines(self.path, LONGEST), 1, None):  # the first one is the header
+            try:
+                record = from_values(json.loads(line), self.header)
+            except (ValueError, RecursionError):
+                raise OptionError(f"{where}: must be a sentence with attention") from None
             if not 0 <= record.id < self.header.sentences:
                 raise OptionError(
                     f"{self.path}: has a sentence {record.id}; its corpus has {self.header.sentences} sentences, "
@@ -239,15 +232,14 @@ def meet(one: Iterable[Tuple[int, _One]], other: Iterable[Tuple[int, _Other]]) -
     Both streams are read at the same pace. If their orders agree, only one item of each is in memory.
     """
     waiting: Tuple[Dict[int, Any], Dict[int, Any]] = ({}, {})
-    streams: Tuple[Iterator[Any], Iterator[Any]] = (iter(one), iter(other))
-    open_ends = [0, 1]
-    while open_ends:
-        for side in tuple(open_ends):
-            try:
-                number, item = next(streams[side])
-            except StopIteration:
-                open_ends.remove(side)
+    streams: Dict[int, Iterator[Any]] = {0: iter(one), 1: iter(other)}
+    while streams:
+        for side, stream in list(streams.items()):
+            pair = next(stream, None)
+            if pair is None:
+                del streams[side]
                 continue
+            number, item = pair
             if number in waiting[1 - side]:
                 partner = waiting[1 - side].pop(number)
                 yield (number, partner, item) if side else (number, item, partner)

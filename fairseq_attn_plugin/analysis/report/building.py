@@ -24,15 +24,7 @@ from fairseq_attn_plugin.analysis.outputs.significance import score_systems
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import open_records
 from fairseq_attn_plugin.analysis.report import sections
-from fairseq_attn_plugin.analysis.report.systems import (
-    Group,
-    Reported,
-    System,
-    find_systems,
-    groups_of,
-    measures,
-    without_seed,
-)
+from fairseq_attn_plugin.analysis.report.systems import Reported, System, find_systems, groups_of, measures
 from fairseq_attn_plugin.errors import OptionError, one_line
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.lines import iter_lines
@@ -68,7 +60,8 @@ def write_report(folder: Path, data: str, out: Path, settings: Namespace) -> Doc
         OptionError: no system can be read, or a file of the settings cannot
     """
     systems = find_systems(folder, settings.systems)
-    _check(systems, folder, settings)
+    for name in {frequency.TRAINING, frequency.REFERENCE} & {system.name for system in systems}:
+        raise OptionError(f"{folder / name}: has the name of a column in the tables; rename the folder")
     if settings.gold is not None:  # an error in the file must appear before hours of work
         read_gold(settings.gold, settings.one_based)
     make_folder("--out", out / "attention")
@@ -81,14 +74,6 @@ def write_report(folder: Path, data: str, out: Path, settings: Namespace) -> Doc
         with whole_text(out / name, f"--out {out}: {name} cannot be written") as stream:
             stream.write(text)
     return document
-
-
-def _check(systems: Sequence[System], folder: Path, settings: Namespace) -> None:
-    names = [system.name for system in systems]
-    if settings.baseline is not None and settings.baseline not in {*names, *map(without_seed, names)}:
-        raise OptionError(f"--baseline {settings.baseline}: must be one of {', '.join(names)}")
-    for name in {frequency.TRAINING, frequency.REFERENCE} & set(names):
-        raise OptionError(f"{folder / name}: has the name of a column in the tables; rename the folder")
 
 
 def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespace) -> _Read:
@@ -105,7 +90,8 @@ def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespac
                 raise OptionError(f"has {sizes[0]} sentences, {first.system.name} has {sizes[1]}: another test set")
             read.reported.append(found)
         except Exception as error:  # a foreign checkpoint can raise anything; the other systems are still reported
-            read.failed[system.name] = _reason(error)
+            first_line = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
+            read.failed[system.name] = one_line(error) or first_line
             gc.collect()
             print(f"{system.name}: left out: {read.failed[system.name]}", file=sys.stderr, flush=True)
             continue
@@ -178,7 +164,6 @@ def _document(read: _Read, out: Path, settings: Namespace) -> Document:
     groups = groups_of(read.reported)
     # one training of a system is shown where there is no mean
     shown = [group.runs[0] for group in groups]
-    base = _baseline(groups, settings.baseline)
     about = shown[0].forced.header
     document = Document(f"Attention of {counted(len(groups), 'system')}, {about.source_lang}-{about.target_lang}")
     document.paragraph(
@@ -190,7 +175,7 @@ def _document(read: _Read, out: Path, settings: Namespace) -> Document:
             "Trainings that differ in the seed only are one system: means over the seeds, in brackets their standard "
             "deviation. Heatmaps, words and sentences are those of the first seed."
         )
-    tested = groups[base].name if settings.samples and len(groups) > 1 else None
+    tested = groups[0].name if settings.samples and len(groups) > 1 else None
     texts, reference, tokenize = _scored_texts(read, settings)
     scores, signatures = score_systems(
         {group.name: [texts[run.system.name] for run in group.runs] for group in groups},
@@ -212,23 +197,6 @@ def _document(read: _Read, out: Path, settings: Namespace) -> Document:
     sections.add_explorer(document, out, explored)
     sections.add_origin(document, read.reported, read.failed, settings.command)
     return document
-
-
-def _baseline(groups: Sequence[Group], name: Optional[str]) -> int:
-    """The place of the system with this name, or with a training of this name; the first by default."""
-    for place, group in enumerate(groups):
-        names = [one for run in group.runs for one in (run.system.name, without_seed(run.system.name))]
-        if name in (group.name, *names):
-            return place
-    return 0
-
-
-def _reason(error: Exception) -> str:
-    known = one_line(error)
-    if known is not None:
-        return known
-    first = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def _extract(loaded: LoadedModels, system: System, folder: Path, settings: Namespace) -> Reported:

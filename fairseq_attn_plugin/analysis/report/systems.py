@@ -114,27 +114,24 @@ def measures(records: Records) -> Measures:
     information is that of validation (:mod:`fairseq_attn_plugin.attention.statistics`), but without the step that
     predicts the end.
     """
-    log_probability = entropy = greatest = end = information = 0.0
-    subwords = rows = 0
+    scores: List[float] = []
+    rows = 0
+    sums = np.zeros(4)  # of entropy, greatest, end, information
     for record in records:
-        log_probability += sum(record.scores)
-        subwords += len(record.scores)
+        scores += record.scores
         weights = record.attention[:-1].astype(float)
-        total = weights.sum(axis=1, keepdims=True)
-        weights = (weights / np.where(total > 0, total, 1))[total[:, 0] > 0]
-        entropy -= float((weights * np.log(np.where(weights > 0, weights, 1))).sum())
-        statistics = attention_statistics(torch.from_numpy(weights).unsqueeze(0))
-        information += float(statistics["attention_information_statistic"].value)
-        greatest += float(weights.max(axis=1).sum()) if len(weights) else 0.0
-        end += float(weights[:, -1].sum())
+        weights = weights[weights.sum(axis=1) > 0]
+        weights /= weights.sum(axis=1, keepdims=True)
         rows += len(weights)
-    if not subwords:
+        entropies = -(weights * np.log(np.where(weights > 0, weights, 1))).sum()
+        information = attention_statistics(torch.from_numpy(weights)[None])["attention_information_statistic"].value
+        sums += [entropies, weights.max(axis=1, initial=0).sum(), weights[:, -1].sum(), float(information)]
+    if not scores:
         raise OptionError(f"{records.path}: has no sentences")
-    rows = max(rows, 1)
     # a word of probability zero makes the perplexity infinite
-    mean = -log_probability / subwords
+    mean = -sum(scores) / len(scores)
     perplexity = math.exp(mean) if mean < 700 else math.inf
-    return Measures(perplexity, entropy / rows, greatest / rows, end / rows, information / rows)
+    return Measures(perplexity, *(sums / max(rows, 1)).tolist())
 
 
 class Group(NamedTuple):

@@ -14,7 +14,7 @@ for each offset. :func:`describe` gives the JSON content that ``--gaussian-elect
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 import numpy as np
 from tqdm import tqdm
@@ -54,24 +54,16 @@ class Outcome(NamedTuple):
     end_of_sentence: float  # share of the attention on the end of the source, which does not vote
 
 
-def length_ratio(loaded: LoadedModels, split: str) -> Tuple[float, str]:
-    """Target words per source word, and the name of the measured split: ``train`` if it exists, or ``split``.
+def length_ratio(loaded: LoadedModels) -> float:
+    """Target words per source word in the training split, without ends of sentences.
 
-    Ends of sentences do not count. Raises ``OptionError`` if either side has no words.
+    Raises ``OptionError`` if either side has no words.
     """
-    for measured in dict.fromkeys(("train", split)):
-        try:
-            dataset = load_split(loaded, measured)
-        except (FileNotFoundError, OptionError):
-            if measured == split:
-                raise
-            continue
-        source, target = (int(np.maximum(sizes - 1, 0).sum()) for sizes in (dataset.src_sizes, dataset.tgt_sizes))
-        if source and target:
-            return target / source, measured
-    raise OptionError(
-        f"--gen-subset {measured}: has {source} source and {target} target words, and no ratio of the two"
-    )
+    dataset = load_split(loaded, "train")
+    source, target = (int(np.maximum(sizes - 1, 0).sum()) for sizes in (dataset.src_sizes, dataset.tgt_sizes))
+    if not source or not target:
+        raise OptionError(f"the training split has {source} source and {target} target words, and no ratio of the two")
+    return target / source
 
 
 def hold_election(loaded: LoadedModels, split: str, rules: Sequence[str], ratio: float, max_tokens: int) -> Outcome:

@@ -20,31 +20,20 @@ _ROUNDING = 1e-6  # of a cosine in float32: equal vectors must pass a threshold 
 _CHUNK = 1 << 22  # cosines in memory at a time
 
 
-class Neighbours(NamedTuple):
-    """The nearest source words of each word by decreasing cosine: ``words`` [V, K], -1 for none, and ``cosines``."""
+class Hops(NamedTuple):
+    """For each word V several source words, ``words`` [V, K], -1 for none, and the ``cosines`` of the hops to them."""
 
     words: Tensor
     cosines: Tensor
 
 
-class Paths(NamedTuple):
-    """For each start word the source words that hops lead to, ``words`` [S, H], and the ``cosines`` of the hops.
-
-    After the last hop the word is -1 and the cosine 0.
-    """
-
-    words: Tensor
-    cosines: Tensor
-
-
-def nearest(queries: Tensor, source: Tensor, count: int, description: str = "neighbours") -> Neighbours:
+def nearest(queries: Tensor, source: Tensor, count: int) -> Hops:
     """The ``count`` source words of highest cosine for every query, in chunks: V x V cosines are never in memory.
 
     Args:
         queries: ``[V, d]``, rows of length one, or zero; zero rows have no neighbours
         source: ``[Vs, d]``, likewise; zero rows are never neighbours
         count: how many, at most
-        description: of the progress bar
     """
     candidates = source.ne(0).any(1).nonzero().squeeze(1)
     asking = queries.ne(0).any(1).nonzero().squeeze(1)
@@ -54,15 +43,17 @@ def nearest(queries: Tensor, source: Tensor, count: int, description: str = "nei
     if count:
         columns = source[candidates].t()
         size = max(1, _CHUNK // len(candidates))
-        for rows in tqdm(asking.split(size), desc=description, unit=" chunks", disable=None, leave=False):
+        for rows in tqdm(asking.split(size), desc="neighbours", unit=" chunks", disable=None, leave=False):
             found = (queries[rows] @ columns).topk(count, dim=1)
             words[rows] = candidates[found.indices]
             cosines[rows] = found.values.clamp(-1, 1)
-    return Neighbours(words, cosines)
+    return Hops(words, cosines)
 
 
-def paths(start: Neighbours, source: Neighbours, threshold: float, horizon: int) -> Paths:
+def paths(start: Hops, source: Hops, threshold: float, horizon: int) -> Hops:
     """Where the hops from every start word lead: each to the nearest source word that the path has not visited.
+
+    After the last hop the word is -1 and the cosine 0.
 
     Args:
         start: nearest source words of the words that the agent may start at
@@ -88,8 +79,8 @@ def paths(start: Neighbours, source: Neighbours, threshold: float, horizon: int)
         here = near.words[on].gather(1, first).squeeze(1)
         words[alive, step] = here
         cosines[alive, step] = near.cosines[on].gather(1, first).squeeze(1)
-        near = Neighbours(source.words[here], source.cosines[here])
-    return Paths(words, cosines)
+        near = Hops(source.words[here], source.cosines[here])
+    return Hops(words, cosines)
 
 
 class Settings(NamedTuple):
@@ -116,7 +107,7 @@ class States(NamedTuple):
     numbers: Tensor  # [S, H + 1]
 
     @classmethod
-    def of(cls, path: Paths, start: Tensor, source: Tensor) -> States:
+    def of(cls, path: Hops, start: Tensor, source: Tensor) -> States:
         """``start`` [S, d] and ``source`` [Vs, d]: vectors of the start words and of the source words."""
         first = torch.arange(len(start)).unsqueeze(1)
         # beyond the end of a path the number does not matter: no decision is made there
@@ -154,41 +145,30 @@ class Replay:
     """The last ``size`` transitions: start, hops so far, action, reward, whether the episode ended."""
 
     def __init__(self, size: int):
-        self._columns: Dict[str, Tensor] = {
-            "row": torch.zeros(size, dtype=torch.long),
-            "step": torch.zeros(size, dtype=torch.long),
-            "action": torch.zeros(size, dtype=torch.long),
-            "reward": torch.zeros(size),
-            "ended": torch.zeros(size, dtype=torch.bool),
-        }
-        self._next = 0
-        self._filled = 0
+        self._size, self._added = size, 0
+        self._columns: Dict[str, Tensor] = {}
 
     def __len__(self) -> int:
-        return self._filled
+        return min(self._added, self._size)
 
     def add(self, **columns: Tensor) -> None:
         """Adds transitions, one per entry of the columns; they replace the oldest ones."""
-        size = len(self._columns["row"])
         count = len(columns["row"])
-        places = (self._next + torch.arange(count)) % size
-        for name, column in self._columns.items():
-            column[places] = columns[name]
-        self._next = (self._next + count) % size
-        self._filled = min(self._filled + count, size)
+        places = (self._added + torch.arange(count)) % self._size
+        for name, column in columns.items():
+            self._columns.setdefault(name, column.new_zeros(self._size))[places] = column
+        self._added += count
 
     def sample(self, count: int, generator: torch.Generator) -> Dict[str, Tensor]:
         """``count`` transitions, drawn with replacement."""
-        places = torch.randint(self._filled, (count,), generator=generator)
+        places = torch.randint(len(self), (count,), generator=generator)
         return {name: column[places] for name, column in self._columns.items()}
 
 
 class _Episodes:
     """Episodes side by side: where each of them is, and the actions that the agent takes in them."""
 
-    def __init__(
-        self, path: Paths, states: States, frequencies: Tensor, settings: Settings, generator: torch.Generator
-    ):
+    def __init__(self, path: Hops, states: States, frequencies: Tensor, settings: Settings, generator: torch.Generator):
         self._path, self._states, self._hop_cost, self._generator = path, states, settings.hop_cost, generator
         self._possible = (path.words[:, 0].ge(0) & frequencies.gt(0)).nonzero().squeeze(1)
         self._cumulated = frequencies[self._possible].double().cumsum(0)
@@ -232,7 +212,7 @@ def _error(network: nn.Module, copy: nn.Module, states: States, batch: Dict[str,
     return nn.functional.mse_loss(values.gather(1, batch["action"].unsqueeze(1)).squeeze(1), wanted)
 
 
-def learn(path: Paths, states: States, frequencies: Tensor, settings: Settings) -> QNetwork:
+def learn(path: Hops, states: States, frequencies: Tensor, settings: Settings) -> QNetwork:
     """Trains the agent; the same seed gives the same agent.
 
     Args:
@@ -265,7 +245,7 @@ def learn(path: Paths, states: States, frequencies: Tensor, settings: Settings) 
 
 
 @torch.no_grad()
-def greedy_hops(network: nn.Module, path: Paths, states: States) -> Tensor:
+def greedy_hops(network: nn.Module, path: Hops, states: States) -> Tensor:
     """``[S]``: the number of hops that the agent makes from each start word if it always takes the best action."""
     rows, horizon = path.words.shape
     hops = torch.zeros(rows, dtype=torch.long)

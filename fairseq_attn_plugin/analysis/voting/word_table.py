@@ -52,7 +52,7 @@ from fairseq_attn_plugin.analysis.voting.embeddings import (
     translation_task,
 )
 from fairseq_attn_plugin.analysis.voting.q_learning import (
-    Paths,
+    Hops,
     Settings,
     States,
     greedy_hops,
@@ -77,7 +77,7 @@ def world(
     threshold: float,
     horizon: int,
     hop_cost: float,
-) -> Tuple[Paths, States]:
+) -> Tuple[Hops, States]:
     """Where the hops lead, and what the network sees.
 
     Args:
@@ -92,25 +92,22 @@ def world(
         OptionError: no hop is possible or worth its cost
     """
     source, target = torch.from_numpy(vectors.source), torch.from_numpy(vectors.target)
-    start = nearest(target, source, 1, "neighbours of target words")
-    path = paths(start, nearest(source, source, horizon, "neighbours of source words"), threshold, horizon)
-    if not path.words.ge(0).any():
-        row = int(start.cosines[:, 0].argmax())
+    start = nearest(target, source, 1)
+    path = paths(start, nearest(source, source, horizon), threshold, horizon)
+    begins = frequencies.gt(0)
+    if not (path.words[:, 0].ge(0) & begins).any():
+        row = int(start.cosines[:, 0].masked_fill(~begins, -2.0).argmax())
         pair = f"{target_words[row]} - {source_words[int(start.words[row, 0])]}"
         highest = float(start.cosines[row, 0])
         raise OptionError(
-            f"--threshold {threshold:g}: no target word has a source word of that cosine; the highest cosine is "
-            f"{math.floor(highest * 1e4) / 1e4:g} ({pair}); give a threshold below it, or embeddings that share a space"
+            f"--threshold {threshold:g}: no target word of the split where episodes begin has a source word of that "
+            f"cosine; the highest cosine is {math.floor(highest * 1e4) / 1e4:g} ({pair}); give a threshold below it, "
+            "or embeddings that share a space"
         )
     highest = float(path.cosines.max())
     if highest <= hop_cost:
         raise OptionError(
             f"--hop-cost {hop_cost:g}: no hop is worth it; the highest cosine is {highest:.4g}, so give less"
-        )
-    if not (path.words[:, 0].ge(0) & frequencies.gt(0)).any():
-        raise OptionError(
-            f"--threshold {threshold:g}: no target word of the split where episodes begin has a source word of "
-            "that cosine; give a lower threshold, or other embeddings"
         )
     return path, States.of(path, target, source)
 
@@ -161,8 +158,7 @@ def add_agent_options(parser: Any) -> None:
 
 def write_table(args: argparse.Namespace) -> None:
     """Writes the table to ``args.agent``."""
-    _check(args)
-
+    at_least(args, horizon=1, updates=1, min_count=1, hop_cost=0, seed=0)
     task = translation_task(args.data)
     source_words, target_words = task.source_dictionary, task.target_dictionary
     pairs = read_training_pairs(task, args.data)
@@ -204,13 +200,3 @@ def write_table(args: argparse.Namespace) -> None:
         f"running text) name {sum(map(len, words.values()))} source words, "
         f"{len({word for row in words.values() for word in row})} different ones"
     )
-
-
-def _check(args: argparse.Namespace) -> None:
-    if not -1 < args.threshold <= 1:
-        raise OptionError(f"--threshold {args.threshold:g}: must be a cosine above -1 and at most 1, such as 0.79")
-    if not 0 <= args.hop_cost < math.inf:
-        raise OptionError(f"--hop-cost {args.hop_cost:g}: must be 0 or more")
-    if not 0 <= args.seed < 2**32:
-        raise OptionError(f"--seed {args.seed}: must be from 0 to {2**32 - 1}")
-    at_least(args, horizon=1, updates=1, min_count=1)

@@ -22,7 +22,7 @@ from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences
 HOST = "127.0.0.1"
 # of a request: JSON may write a character as \ud83d\ude00; the rest is for the other members
 MOST_BYTES = 12 * MOST_CHARACTERS + 4096
-_KINDS = {"text": (str, "a text"), "nbest": (int, "a number"), "prefix": (str, "a text"), "model": (str, "a text")}
+_KINDS = {"text": (str, "a text"), "nbest": (int, "a number"), "model": (str, "a text")}
 
 
 class Server(ThreadingHTTPServer):
@@ -59,7 +59,7 @@ class Server(ThreadingHTTPServer):
         label = asked.get("model") or next(iter(self.models))
         if label not in self.models:
             raise OptionError(f"model {label!r}: must be one of {', '.join(self.models)}")
-        found = self.models[label](asked["text"], asked.get("nbest", self.nbest), asked.get("prefix", ""))
+        found = self.models[label](asked["text"], asked.get("nbest", self.nbest))
         remarks = [SEVERAL] if has_several_sentences(asked["text"]) else []
         return {"translations": [as_json(one) for one in found], "remarks": remarks}
 
@@ -150,7 +150,6 @@ def as_json(translation: Translation) -> Dict[str, Any]:
         "score": finite(translation.score, DIGITS),
         "source": {**source, "unknown": translation.unknown},
         "target": side(record.target, record.subwords, translation.target_words),
-        "given": translation.given,
         "scores": [finite(score, DIGITS) for score in record.scores],
         "attention": _rounded(record.attention),
         "words": {

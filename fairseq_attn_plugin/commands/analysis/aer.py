@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
     files = [label_and_path(text)[1] for text in args.systems]
     check_output("--json", args.json, [args.gold, *files])
     systems, lengths = load_alignments(args.systems, linking)
-    gold = read_gold(args.gold, args.one_based, lengths, len(systems[0].links))
+    gold = read_gold(args.gold, args.one_based, lengths)
     if not gold or not systems[0].links:
         raise OptionError(f"{args.gold if not gold else systems[0].path}: has no sentence")
     results = evaluate(systems, gold)
@@ -65,8 +65,6 @@ def run(args: argparse.Namespace) -> None:
 def _notes(args: argparse.Namespace, results: Sequence[Evaluation], gold: Sequence[GoldAlignment]) -> List[str]:
     """Possible mistakes that the figures do not show."""
     notes = []
-    if args.level == "subwords":
-        notes.append(f"--level subwords: the gold links of {args.gold} must link subwords, too")
     links = [link for one in gold for link in one.possible]
     if links and not args.one_based and min(map(min, links)) > 0 and len(gold) > 1:
         notes.append(f"{args.gold}: word 0 has no link; if the file counts from 1, give --one-based")

@@ -168,8 +168,6 @@ def _check(args: argparse.Namespace) -> None:
         for name in ("gen_subset", "max_tokens"):
             if getattr(args, name) is not None:
                 raise OptionError(f"{flag(name)} {getattr(args, name)}: needs --path, the checkpoint of a model")
-    elif os.pathsep in args.data:
-        raise OptionError(f"{args.data}: give one data folder at a time, since each has its own sentences")
     elif Path(args.data).is_file():
         raise OptionError(f"{args.data}: is a file; --path needs the data folder of the model")
     check_output("--out", args.out, [args.file, args.reverse])

@@ -15,7 +15,6 @@ table is written for ``--election-table``: :mod:`fairseq_attn_plugin.analysis.vo
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from fairseq_attn_plugin.analysis.inference.loading import load_from_options
@@ -61,8 +60,6 @@ def _add_vote_options(parser: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    if os.pathsep in args.data:
-        raise OptionError(f"{args.data}: give only one data folder")
     for option in ("out", "agent"):
         check_output(f"--{option}", getattr(args, option), ())
     if args.agent is not None:
@@ -77,16 +74,15 @@ def run(args: argparse.Namespace) -> None:
     Tally(rules)  # raises OptionError for an unknown rule
 
     loaded = load_from_options(args)
-    ratio, split = length_ratio(loaded, args.gen_subset)
-    measured = f"measured on {split}" + ("" if split == "train" else ", as the data folder has no train")
+    ratio = length_ratio(loaded)
     outcome = hold_election(loaded, args.gen_subset, rules, ratio, args.max_tokens)
     source, target = loaded.languages
     print(
         f"{source}-{target} {args.gen_subset}: {counted(outcome.voters, 'voter')} in "
         f"{counted(outcome.sentences, 'sentence')}"
         + (f" ({outcome.left_out} left out: empty, or longer than the teacher accepts)" if outcome.left_out else "")
-        + f"; {ratio:.4g} target words per source word ({measured}); {100 * outcome.end_of_sentence:.1f} % of the "
-        "attention is on the end of the source and does not vote"
+        + f"; {ratio:.4g} target words per source word (measured on train); {100 * outcome.end_of_sentence:.1f} % of "
+        "the attention is on the end of the source and does not vote"
     )
     print(report(outcome))
     if args.out:

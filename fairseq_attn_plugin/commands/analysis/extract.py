@@ -14,7 +14,6 @@ options.
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS
@@ -41,7 +40,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target-text", metavar="FILE", help="translation of --source-text")
     parser.add_argument("--beam", type=int, metavar="N", help="translate by beam search (default: force the reference)")
     parser.add_argument("--lenpen", type=float, default=1.0, help="with --beam: length penalty, as in fairseq-generate")
-    parser.add_argument("--layer", type=int, metavar="L", help="decoder layer of a transformer, from 1 (default: last)")
     parser.add_argument(
         "--matrices",
         nargs="+",
@@ -73,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     # the lengths are those of the header of earlier versions, which could be chosen
     search = {"lenpen": args.lenpen, "max_len_a": 0.0, "max_len_b": 200, **DecodingOptions.of(args).changed()}
     search = {} if args.beam is None else search
-    extraction = Extraction(args.beam, args.layer, search, args.max_tokens, tuple(dict.fromkeys(args.matrices)))
+    extraction = Extraction(args.beam, search, args.max_tokens, tuple(dict.fromkeys(args.matrices)))
     header = describe_extraction(loaded, sentences, extraction, args.name, preparation, files)
     done = extract_file(loaded, sentences, args.out, header, extraction, "replace" if args.overwrite else "keep")
     if done.complete:
@@ -94,8 +92,6 @@ def run(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> None:
     at_least(args, max_tokens=1)
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
-    if os.pathsep in args.data:
-        raise OptionError(f"{args.data}: give one data folder at a time, since each numbers its own sentences")
     if args.target_text and not args.source_text:
         raise OptionError(f"--target-text {args.target_text}: needs --source-text, which it translates")
     if args.source_text and args.gen_subset:

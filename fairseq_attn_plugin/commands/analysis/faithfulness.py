@@ -41,7 +41,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--sentences", type=int, metavar="N", help="only the first N sentences of the split (default: all)")
     add("--beam", type=int, metavar="N", help="translate by beam search (default: force the reference)")
     add("--documents", action="store_true", help="the model classifies documents: words and sentences of han, han_flat")
-    add("--layer", type=int, metavar="L", help="decoder layer of a transformer, from 1 (default: last)")
     add("--name", help="system name (default: the checkpoint's folder)")
     add("--out", metavar="FILE", help="JSON file to write")
     group = parser.add_argument_group("attributions that the attention is compared with, and erasing")
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
         "target": "reference" if args.beam is None else f"beam {args.beam}",
         "sentences": done,
         "words": measures.counts["probability"],
-        "options": {**options._asdict(), "layer": args.layer},
+        "options": options._asdict(),
         "measures": measures.as_dict(),
     }
     if args.out:
@@ -97,14 +96,13 @@ def run(args: argparse.Namespace) -> None:
 def _translations(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[int, Means]]:
     loaded = load_from_options(args)
     corpus = SplitSentences(loaded, args.gen_subset, references=args.beam is None)
-    extraction = Extraction(beam=args.beam, layer=args.layer, max_tokens=args.max_tokens)
+    extraction = Extraction(beam=args.beam, max_tokens=args.max_tokens)
     return faithfulness(loaded, lambda start: islice(corpus(start), args.sentences), options, extraction)
 
 
 def _documents(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[int, Means]]:
-    for option, value in (("--beam", args.beam), ("--layer", args.layer)):
-        if value is not None:
-            raise OptionError(f"{option} {value}: --documents translates nothing; leave one of the two out")
+    if args.beam is not None:
+        raise OptionError(f"--beam {args.beam}: --documents translates nothing; leave one of the two out")
     if args.path is None:
         raise OptionError("--documents: give the checkpoint of han or han_flat by --path")
     classifier = load_classifier(args.data, args.path, args.cpu)

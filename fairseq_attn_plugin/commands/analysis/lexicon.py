@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Sequence, Tuple
 
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.lexicon import PairCounts, count_records, estimate_lexicon
 from fairseq_attn_plugin.analysis.folders import with_attention
-from fairseq_attn_plugin.analysis.records.files import Records, open_systems
+from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.analysis.records.record import LEVELS
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
@@ -53,9 +52,16 @@ def run(args: argparse.Namespace) -> None:
     sentences = 0
     # one by one: two files may have one label
     systems = [open_systems([path])[0] for path in with_attention(args.files)]
+    kinds = []
     for system in systems:
         system.weights_name(args.weights)
-    _check_same_kind(systems, args.level)
+        header = system.header
+        kinds.append([header.source_lang, header.target_lang, *([header.subwords] * (args.level == "subwords"))])
+        if kinds[-1] != kinds[0]:
+            raise OptionError(
+                f"{system.path}: has {' '.join(kinds[-1])}, {systems[0].path} has {' '.join(kinds[0])}; a lexicon has "
+                "one direction and one kind of subwords"
+            )
     for system in systems:
         total = system.header.sentences
         for record in tqdm(system, total=total, desc=system.label, unit=" sentences", disable=None, leave=False):
@@ -74,18 +80,3 @@ def run(args: argparse.Namespace) -> None:
         f"{args.out}: {counted(translations, 'translation')} of {counted(len(lexicon), 'word')}, "
         f"{counted(sentences, 'sentence')}\n"
     )
-
-
-def _check_same_kind(systems: Sequence[Records], level: str) -> None:
-    """Refuses to add the counts of different languages, or of different subwords."""
-
-    def kind(one: Records) -> Tuple[str, ...]:
-        header = one.header
-        return (header.source_lang, header.target_lang, *([header.subwords] if level == "subwords" else []))
-
-    for one in systems[1:]:
-        if kind(one) != kind(systems[0]):
-            raise OptionError(
-                f"{one.path}: has {' '.join(kind(one))}, {systems[0].path} has {' '.join(kind(systems[0]))}; a "
-                "lexicon has one direction and one kind of subwords"
-            )

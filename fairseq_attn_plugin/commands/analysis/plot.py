@@ -21,7 +21,7 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
-from fairseq_attn_plugin.analysis.drawing.panels import END, FIRST, Length, choose_sentences, panels_of, weights_of
+from fairseq_attn_plugin.analysis.drawing.panels import END, FIRST, choose_sentences, panels_of, weights_of
 from fairseq_attn_plugin.analysis.folders import BEAM, add_sentence_options, sentence_numbers, with_attention
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.errors import OptionError
@@ -35,7 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out", required=True, metavar="PATH", help="folder for sentence-0017.png and so on, or one picture"
     )
     add_sentence_options(parser, str(FIRST))
-    parser.add_argument("--words", metavar="A-B", help="only sentences with A to B source words")
     parser.add_argument("--subwords", action="store_true", help="rows and columns are subwords")
     parser.add_argument("--end", action="store_true", help=f"also draw the ends of sentences, {END}")
     parser.add_argument(
@@ -49,15 +48,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="matrices to draw: attention; of latent models also posterior, bayes (default: attention and a posterior)",
     )
     add_gold_options(parser, "gold alignments of the words, drawn as boxes")
-
-
-def _length(text: Optional[str]) -> Optional[Length]:
-    if text is None:
-        return None
-    match = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
-    if match is None or int(match[1]) > int(match[2]):
-        raise OptionError(f"--words {text}: must be a range of lengths such as 6-12")
-    return int(match[1]), int(match[2])
 
 
 def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:
@@ -76,11 +66,8 @@ def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:
 
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
-    if numbers is not None and args.words is not None:
-        raise OptionError("--sentences: excludes --words; give only one of them")
     at_least(args, first=0)
     first = FIRST if args.first is None else args.first
-    length = _length(args.words)
     systems = open_systems(with_attention(args.files, BEAM))
     weights = weights_of(systems, args.weights.split(",") if args.weights else None)
     header = systems[0].header
@@ -92,8 +79,7 @@ def run(args: argparse.Namespace) -> None:
     path_of = _paths(Path(args.out), count, header.sentences)
 
     written: List[Path] = []
-    chosen_sentences = choose_sentences(systems, numbers, first, length)
-    for chosen in tqdm(chosen_sentences, total=count, unit=" sentences", disable=None):
+    for chosen in tqdm(choose_sentences(systems, numbers, first), total=count, unit=" sentences", disable=None):
         links = None if gold is None else gold[chosen.number]
         try:
             panels = panels_of(systems, chosen, weights, args.subwords, args.end, links, args.normalize)
@@ -108,8 +94,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _report(args: argparse.Namespace, systems: Sequence[Records], written: Sequence[Path]) -> None:
     if not written:
-        which = f"--words {args.words}: " if args.words else ""
-        raise OptionError(f"{which}there is no sentence to draw in {' and '.join(str(one.path) for one in systems)}")
+        raise OptionError(f"there is no sentence to draw in {' and '.join(str(one.path) for one in systems)}")
     if len(written) == 1:
         print(written[0])
     else:

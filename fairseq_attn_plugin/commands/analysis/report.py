@@ -36,12 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--systems",
         nargs="+",
         metavar="NAME",
-        help="names of the systems, with a seed or without it for all seeds, in this order (default: all)",
+        help="names of the systems, with a seed or without it for all seeds, in this order; the others are compared "
+        "with the first (default: all, by name)",
     )
     add("--gen-subset", default="test", metavar="SPLIT", help="split of the data (default: test)")
     add("--beam", type=int, default=10, help="beam width of the translations (default: 10)")
     add_gold_options(parser, "gold alignments of the split's words")
-    add("--baseline", metavar="NAME", help="system that the others are compared with (default: the first)")
     add("--samples", type=int, default=1000, help="samples of the paired bootstrap; 0: no test (default: 1000)")
     add("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir_option(parser)
@@ -49,8 +49,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     at_least(args, beam=1, samples=0)
-    if args.samples == 1:
-        raise OptionError("--samples 1: must be at least 2, or 0 for none")
     if args.data is None and not _has_model_folders(args.folder):
         raise OptionError(f"{args.folder}: is no model folder and has none; give the data of its models by --data")
     args.command = shlex.join(["fairseq-attn", *sys.argv[1:]])

@@ -42,12 +42,6 @@ def test_shades_compare_with_uniform_weights():
     assert first.word_times == [4, 4] and first.shades == pytest.approx([2 / 3] * 2) and first.times is None
 
 
-@pytest.mark.parametrize("shares", [None, [0.251, 0.249, 0.2502, 0.2498]])
-def test_uniform_weights_have_no_colour(shares):
-    rows = shaded(document([["a", "b", "c"]] * 4, shares, word_weights=[[1 / 3 if shares else 1 / 12] * 3] * 4))
-    assert max(one for row in rows for one in [row.shade or 0, *row.shades]) < 0.01
-
-
 def test_eight_times_uniform_is_the_full_colour():
     (row,) = shaded(document([["a"] * 20], word_weights=[[0.4, 0.5, *[0.1 / 18] * 18]]))
     assert row.shades[:2] == [1, 1] and row.shades[2] == 0

@@ -48,7 +48,6 @@ def test_which_sentences(tmp_path, drawn, capsys):
     assert numbers() == [0, 2, 3, 4, 5]  # 1 is not in both
     assert numbers("--first", 2) == [0, 2]
     assert capsys.readouterr().out.endswith("pictures: 2 pictures, sentence-0000.png to sentence-0002.png\n")
-    assert numbers("--words", "5-6") == [3, 4, 5] and numbers("--words", "4-5", "--first", 2) == [2, 4]
 
 
 def test_blocks(tmp_path, monkeypatch):
@@ -143,9 +142,7 @@ def test_gold(tmp_path, drawn, capsys):
     ("options", "message"),
     [
         (["--sentences", 7], r"^--sentences 7: is not in \S*soft.jsonl; its corpus has 3 sentences, counted from 0,"),
-        (["--sentences", 1, "--words", "1-9"], "^--sentences: excludes --words"),
-        (["--words", "9-6"], "^--words 9-6: must be a range of lengths such as 6-12$"),
-        (["--words", "90-99"], "^--words 90-99: there is no sentence to draw in"),
+        (["NONE"], r"^there is no sentence to draw in \S*soft.jsonl and \S*none.jsonl$"),
         (["--out", "OUT/a.jpg"], r"a.jpg: cannot draw .jpg; use .png, .svg, .pdf$"),
         (["--weights", "bayes"], r"^--weights bayes: \S*soft.jsonl has attention$"),
         (["--out", "OUT/a.png"], r"^--out \S*a.png: is one picture, not 3; give a folder, or one sentence to"),
@@ -159,6 +156,7 @@ def test_mistakes(tmp_path, drawn, options, message):
     soft = write_records(tmp_path / "soft.jsonl")
     files = {
         "OTHER": write_records(tmp_path / "other.jsonl", "other", subwords="none"),
+        "NONE": write_records(tmp_path / "none.jsonl", "none", pairs=[], sentences=3),
         "SHORT": write_records(tmp_path / "short.jsonl", "short", pairs=[("ein kleines haus", "x")], sentences=3),
     }
     (tmp_path / "file").write_text("0-0\n")

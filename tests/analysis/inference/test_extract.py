@@ -88,22 +88,6 @@ def test_equals_each_sentence_by_itself(tiny_data, arch, options):
         assert record.attention.shape == (len(record.target) + 1, len(record.source) + 1)
 
 
-def test_layer_of_a_transformer(tiny_data):
-    loaded = loaded_of(tiny_data, "transformer")
-    sentences = SplitSentences(loaded, "test")
-    first, last = (next(extract(loaded, sentences, Extraction(layer=layer))) for layer in (1, 2))
-    sentence = next(sentences(0))
-    for layer, record in ((0, first), (1, last)):
-        _, weights = alone(loaded.models[0], sentence.source, sentence.target, alignment_layer=layer)
-        np.testing.assert_allclose(record.attention, weights.numpy(), atol=2e-6)
-    assert np.abs(first.attention - last.attention).max() > 1e-4
-    np.testing.assert_array_equal(last.attention, next(extract(loaded, sentences)).attention)
-    with pytest.raises(OptionError, match="--layer 3: .*layers 1 to 2"):
-        next(extract(loaded, sentences, Extraction(layer=3)))
-    with pytest.raises(OptionError, match="--layer 1: .*is not a transformer"):
-        next(extract(loaded_of(tiny_data, "lstm_soft"), sentences, Extraction(layer=1)))
-
-
 def test_latent_models_give_prior_and_posteriors(tiny_data):
     loaded = loaded_of(tiny_data, "lstm_latent", input_feeding="context")
     model = loaded.models[0]
@@ -187,7 +171,7 @@ def test_hypotheses_are_those_of_fairseq_generate(tiny_data, checkpoint, tmp_pat
         np.testing.assert_allclose(record.attention, attention, atol=2e-4)  # printed with 4 digits
 
 
-def test_goes_on_where_it_stopped_and_names_what_differs(tiny_data, checkpoint, tmp_path, capsys):
+def test_goes_on_where_it_stopped_and_names_what_differs(tiny_data, checkpoint, tmp_path, capsys, monkeypatch):
     """A file that is there stays until the new one is complete; another text of the same length is another corpus."""
     out, text = tmp_path / "soft.jsonl", tmp_path / "in"
     command = ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--out", str(out)]
@@ -210,8 +194,9 @@ def test_goes_on_where_it_stopped_and_names_what_differs(tiny_data, checkpoint, 
     with pytest.raises(OptionError, match="exists, and is of other options or another corpus; give --overwrite"):
         cli.main([*command, "--name", "other"])
     before = out.read_bytes()
-    with pytest.raises(OptionError, match="--layer 3: "):
-        cli.main([*command, "--layer", "3", "--overwrite"])
+    with monkeypatch.context() as patch, pytest.raises(KeyError):
+        patch.delitem(extraction.MATRICES, "loo")
+        cli.main([*command, "--matrices", "loo", "--overwrite"])
     assert out.read_bytes() == before and not partial_path(out).exists()
     text.write_text("ama\nbel\n")
     command += ["--beam", "1", "--source-text", str(text)]
@@ -264,16 +249,6 @@ def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
             cli.main([*command, *options])
         assert "\n" not in str(caught.value)
     assert not list(tmp_path.glob("x.*"))
-
-
-def test_what_looks_like_a_special_symbol_is_a_word(tiny_data, tmp_path):
-    loaded = loaded_of(tiny_data, "lstm_soft")
-    (tmp_path / "in").write_text("ama </s> bel\n<pad> <s>\n")
-    (tmp_path / "out").write_text("<pad> ama\n</s>\n")
-    records = list(extract(loaded, TextSentences(loaded, str(tmp_path / "in"), str(tmp_path / "out"))))
-    assert [record.source for record in records] == [["ama", "</s>", "bel"], ["<pad>", "<s>"]]
-    assert [record.attention.shape for record in records] == [(3, 4), (2, 3)]
-    np.testing.assert_allclose(records[0].attention.sum(1), 1, atol=1e-5)
 
 
 def test_long_hypotheses_are_forced_in_batches_of_their_own(tiny_data, monkeypatch):

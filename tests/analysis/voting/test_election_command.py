@@ -81,28 +81,14 @@ def test_the_attention_reads_it(tiny_data, teacher, tmp_path, capsys):
     assert float(attention.log_ratio.exp()) == pytest.approx(found["length_ratio"])
 
 
-def test_batches_and_ensembles_of_the_same_do_not_matter(tiny_data, teacher, tmp_path, capsys):
-    results = []
-    for path, tokens in ((teacher, 4000), (f"{teacher}:{teacher}", 50)):
-        hold(capsys, tiny_data, path, "--out", tmp_path / "a.json", "--max-tokens", tokens)
-        content = json.loads((tmp_path / "a.json").read_text())
-        results.append([row["satisfaction"]["k-borda"] for row in content["rules"]] + [content["gaussian"]["sigma"]])
-    assert results[1] == pytest.approx(results[0], rel=1e-4)
-
-
 def test_length_ratio_of_the_training_data(tiny_data, teacher, tmp_path, capsys):
-    """Sums of words, the end of sentence not counted; of the split itself where there is no training data."""
+    """Sums of words, the end of sentence not counted."""
     data = copy(tiny_data, tmp_path / "data")
     put(data, "train.xx-yy.xx", [[4, 5, 6, 2], [4, 2]])
     put(data, "train.xx-yy.yy", [[4, 2], [4, 5, 2]])
     assert "; 0.75 target words per source word (measured on train);" in hold(capsys, data, teacher)
-    for file in data.glob("train.*"):
-        file.unlink()
-    out = hold(capsys, data, teacher)
-    assert "; 1 target words per source word (measured on valid, as the data folder has no train);" in out
-    put(data, "valid.xx-yy.xx", [[2], [2]])
-    put(data, "valid.xx-yy.yy", [[4, 2], [4, 2]])
-    with pytest.raises(OptionError, match="--gen-subset valid: has 0 source and 2 target words, and no ratio"):
+    put(data, "train.xx-yy.xx", [[2], [2]])
+    with pytest.raises(OptionError, match="the training split has 0 source and 3 target words, and no ratio"):
         hold(capsys, data, teacher)
 
 
@@ -134,8 +120,7 @@ def put(folder, name, sentences):
 @pytest.mark.parametrize(
     ("missing", "split", "message"),
     [
-        ("empty", "valid", "^--gen-subset valid: validation set empty; it has no sentence"),
-        ("empty", "test", "^--gen-subset test: empty; it has no sentence"),
+        ("empty", "valid", "^--gen-subset valid: is empty; it has no sentence"),
         ("target", "valid", "^--gen-subset valid: has no target side"),
         ("", "dev", r"has no split 'dev'.*it has test \(xx-yy\), train \(xx-yy\), valid \(xx-yy\)"),
     ],
@@ -147,8 +132,7 @@ def test_splits_that_cannot_be_read(tiny_data, teacher, tmp_path, capsys, missin
             file.unlink()
     if missing == "empty":
         for language in ("xx", "yy"):
-            for part in ("train", "valid", "test"):
-                put(data, f"{part}.xx-yy.{language}", [])
+            put(data, f"valid.xx-yy.{language}", [])
     with pytest.raises((OptionError, FileNotFoundError)) as caught:
         hold(capsys, data, teacher, "--gen-subset", split)
     assert re.search(message, explain(caught.value) or str(caught.value))
@@ -172,7 +156,7 @@ def test_teacher_that_has_diverged(tiny_data, teacher, tmp_path, capsys):
         (["data", "--rules", " ,"], "--rules: name at least one rule, such as log2"),
         (["data", "--seed", "3"], "--seed 3: needs --agent FILE"),
         (["data", "--model-overrides", "1"], "--model-overrides 1: must be a dictionary"),
-        (["data:more"], "data:more: give only one data folder"),
+        (["data:more"], "data:more: give one data folder at a time"),
     ],
 )
 def test_wrong_options(options, message):

@@ -70,8 +70,6 @@ def test_reads_text_files(tmp_path, text):
     [
         ("dog 1 2\nthe 1 2 3\n", "line 2: has 3 numbers after the word 'the', must have 2 as line 1 says"),
         ("2 3\nthe 1 2\n", "line 2: has 2 numbers after the word 'the', must have 3 as its first line says"),
-        ("the 1 2\ncat\n", "line 2: has 0 numbers after the word 'cat', must have 2"),
-        ("the 1 2\nnew york city 5\n", "line 2: has 3 numbers after the word 'new', must have 2"),
         ("the 1 2\ncat 1 nan\n", "line 2: the values after the word 'cat' must be finite numbers"),
         ("the 1 2\ncat 1 1e39\n", "line 2: the values after the word 'cat' must be finite numbers"),
         ("the 1 2\n\ncat 1 2\n", "line 2: is empty; must be a word and its numbers"),

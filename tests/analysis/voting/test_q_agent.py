@@ -13,7 +13,7 @@ from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.voting import q_learning, word_table
 from fairseq_attn_plugin.analysis.voting.embeddings import read_target_words, translation_task, unit_rows
 from fairseq_attn_plugin.analysis.voting.q_learning import (
-    Paths,
+    Hops,
     QNetwork,
     Replay,
     Settings,
@@ -144,7 +144,7 @@ def learnable(horizon=4, cost=0.68):
         if clear and all(ways.get(place, way) == way for place, way in own.items()):
             ways.update(own)
             kept.append(row)
-    path = Paths(path.words[kept], path.cosines[kept])
+    path = Hops(path.words[kept], path.cosines[kept])
     return path, States.of(path, start[kept], source)
 
 
@@ -252,9 +252,7 @@ def test_given_embeddings(tiny_data, tmp_path, capsys):
     "options, message",
     [
         (["--horizon", "0"], "--horizon 0: must be at least 1"),
-        (["--threshold", "-1"], "--threshold -1: must be a cosine above -1 and at most 1"),
-        (["--seed", "-1"], "--seed -1: must be from 0 to 4294967295"),
-        (["--hop-cost", "-0.1"], "--hop-cost -0.1: must be 0 or more"),
+        (["--hop-cost", "-0.1"], "--hop-cost -0.1: must be at least 0"),
         (["--min-count", "100000"], "--min-count 100000: no word of the source is that frequent"),
         (["--path", "b.pt"], "--path b.pt: excludes --agent; leave one out"),
         (["--embeddings", "absent.vec"], "--embeddings absent.vec: cannot be read: No such file"),

@@ -77,7 +77,7 @@ def test_which_sentences(tmp_path, capsys):
     main(["explore", str(path), "--out", str(out), "--sentences", "7", "2-3,99", "2"])
     assert "--sentences 99: not in the files" in capsys.readouterr().err
     assert [one["id"] for one in _data(out)["sentences"]] == [7, 2, 3]
-    for text in ("x", "-1", "7-5", "1-", "0-99999999", ","):
+    for text in ("x", "-1", "7-5", "1-", ","):
         with pytest.raises(OptionError, match=r"^--sentences"):
             main(["explore", str(path), "--out", str(out), f"--sentences={text}"])
     main(["explore", str(path), "--out", str(out), "--first", "0"])

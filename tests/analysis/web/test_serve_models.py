@@ -1,4 +1,4 @@
-"""fairseq-attn serve with several models, and its page in a browser: examples, prefixes, steps, and axe-core."""
+"""fairseq-attn serve with several models, and its page in a browser: examples, addresses, and axe-core."""
 
 import contextlib
 import re
@@ -89,37 +89,18 @@ def test_two_models_side_by_side(page, served):
     assert not page.problems() and set(page.requests()) == {served + "/", served + "/translate"}
 
 
-def test_a_translation_is_edited_by_keyboard_alone(page, served):
+def test_the_address_is_enough_to_see_a_translation_again(page, served):
     page.open(served)
     page.press(*"ama bel cor dun", browser.ENTER)  # the field has the focus
     done(page)
-    best = page.texts(".nbest label span:first-child")[0].split()
-    page.press(browser.TAB)  # not into a trap: to the examples, the prefix, and on to what was found
-    for _ in range(30):
-        if page.script("return document.activeElement.textContent") == "Edit":
-            break
-        page.press(browser.TAB)
-    page.press(browser.ENTER)
-    assert page.script("return document.activeElement.id") == "prefix"
-    assert page.one("#prefix").get_attribute("value").split() == best
-    page.press(browser.END, *[browser.BACKSPACE] * (len(best[-1]) + 1), *" ama", browser.ENTER)
-    done(page)
-    given = [*best[:-1], "ama"]
-    for number in range(2):
-        card = page.all(".card")[number]
-        words = [one.text.split("\n")[0] for one in card.find_elements("css selector", ".row.target .word bdi")]
-        assert words[: len(given)] == given
-        assert len(card.find_elements("css selector", ".word.given")) == len(given)
-    assert "begins as given" in page.texts(".card .detail")[0]
-    assert "prefix=" in page.script("return location.hash") and not page.problems()
-    # the address is enough to see it again
+    best = page.texts(".nbest label span:first-child")
     page.open(page.script("return location.href"))
     done(page)
-    assert len(page.all(".word.given")) == 2 * len(given)
+    assert page.texts(".nbest label span:first-child") == best and not page.problems()
     # a mistake of all models is said once
-    page.one("#prefix").send_keys(" amu" * 300 + "\n")
+    page.one("#text").send_keys(" amu" * 1300 + "\n")
     page.wait("return !document.querySelector('#message').hidden")
-    assert re.match(r"The prefix is too long: \d+ subwords", page.one("#message").text)
+    assert page.one("#message").text.startswith("The sentence is too long: ")
     assert not page.one("#results").is_displayed()
 
 
@@ -142,13 +123,13 @@ def test_axe_finds_no_violation(page, served, width, mode):
         browser.look(page, width, mode)
         page.open(served)
         assert browser.violations(page) == []
-        page.open(served + "#text=ama+<b>+cor+dun+esk+fim+gol+hus+ilo&prefix=amu")
+        page.open(served + "#text=ama+<b>+cor+dun+esk+fim+gol+hus+ilo")
         done(page)
         page.all(".word[data-side=target]")[1].click()
         page.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         assert browser.violations(page) == []
         assert page.script("return document.documentElement.scrollWidth") <= width
-        page.open(served + "#text=+&prefix=x")
+        page.open(served + "#text=+")
         page.one("#send").click()
         page.wait("return !document.querySelector('#message').hidden")
         assert browser.violations(page) == []

@@ -11,9 +11,7 @@
 
   byId("title").textContent = `${source}\u2009\u2192\u2009${target}`;
   byId("text-label").textContent = `Sentence in ${source} (Enter translates it)`;
-  byId("prefix-label").textContent = `The translation begins with (in ${target})`;
   byId("text").lang = sourceTag || "";
-  byId("prefix").lang = targetTag || "";
   byId("foot").textContent = data.models.map((one) =>
     `${several ? `${one.label}: ` : ""}${one.checkpoint}, beam ${one.beam}`).join("; ");
   document.querySelector("main").classList.toggle("several", several);
@@ -31,7 +29,6 @@
     const button = element("button", { type: "button", class: "plain", lang: sourceTag, dir: "auto" }, text);
     button.addEventListener("click", () => {
       byId("text").value = text;
-      byId("prefix").value = "";
       translate();
     });
     byId("examples").append(button);
@@ -49,13 +46,12 @@
     if (!one) return { ...shown, note: result && result.error ? result.error : "\u2026" };
     const [left, right] = [unitsOf(one.source, words), unitsOf(one.target, words)];
     const weights = mergeWeights(Float64Array.from(one.attention.flat()), left, right);
-    const details = [one.source.unknown.length && "underlined: not in the vocabulary", one.given && "begins as given"];
     return {
-      ...shown, source: left, target: right, given: one.given ? right.unit[one.given - 1] + 1 : 0,
+      ...shown, source: left, target: right,
       sourceKey: left.texts.join(" "), targetKey: right.texts.join(" "), targetText: unitsOf(one.target, true).texts.join(" "),
       weights: divided ? divideRows(weights) : weights,
       scores: mergeScores(one.scores, right), targetKind: "translation",
-      detail: details.filter(Boolean).join("; ") || null,
+      detail: one.source.unknown.length ? "underlined: not in the vocabulary" : null,
       score: one.scores.reduce((sum, score) => sum + (score ?? NaN), 0) / one.scores.length,
     };
   }
@@ -81,7 +77,7 @@
     byId("switches").replaceChildren(...made);
   }
 
-  /** The translations of a model, with their scores, and a button to edit one. */
+  /** The translations of a model, with their scores. */
   function listOf(result, number) {
     const { label } = data.models[number];
     const list = element("div", { class: "nbest" }, ...result.translations.map((one, rank) => {
@@ -94,14 +90,8 @@
       return element("label", {}, element("span", { dir: "auto", lang: one.text ? targetTag : null }, input, one.text || "(nothing)"),
         element("span", { class: "score" }, `score ${signed(one.score)}`));
     }));
-    const edit = element("button", { type: "button", class: "plain", "aria-label": `Edit the translation of ${label}` }, "Edit");
-    edit.addEventListener("click", () => {
-      byId("prefix").value = result.translations[result.shown].text;
-      byId("prefix").focus();
-      byId("prefix").scrollIntoView({ block: "center" });
-    });
     return element("fieldset", {}, element("legend", several ? {} : { class: "visually-hidden" },
-      several ? label : "Translations, best first"), list, element("div", { class: "after" }, edit));
+      several ? label : "Translations, best first"), list);
   }
 
   function list() {
@@ -123,7 +113,7 @@
     if (running) running.abort();
     const mine = new AbortController();
     running = mine;
-    const question = { text: byId("text").value, prefix: byId("prefix").value };
+    const question = { text: byId("text").value };
     say("");
     byId("send").disabled = true;
     byId("state").textContent = "translating \u2026";
@@ -158,9 +148,8 @@
     list();
     switches();
     draw(false);
-    const parts = { text: question.text, ...(question.prefix.trim() ? { prefix: question.prefix } : {}) };
     try {
-      history.replaceState(null, "", `#${new URLSearchParams(parts)}`);
+      history.replaceState(null, "", `#${new URLSearchParams(question)}`);
     } catch (error) {
       // some browsers forbid the change of the address; it then stays
     }
@@ -187,7 +176,6 @@
   const asked = new URLSearchParams(location.hash.slice(1));
   if (asked.get("text")) {
     byId("text").value = asked.get("text");
-    byId("prefix").value = asked.get("prefix") || "";
     translate();
   }
 })();

@@ -105,8 +105,7 @@ function scoreOf({ score, targetKind }) {
 class Card {
   /**
    * shown: {label, detail, source, target, sourceKey, targetKey, targetText, weights, scores, languages, targetKind,
-   * reference, given, note}. `given` counts the first words of the target that were not chosen by the model. source and
-   * target are results of unitsOf, weights of mergeWeights. A card with a note shows only the note. Sides with the same key have the same units; targets with the same targetText have the same words.
+   * reference, note}. source and target are results of unitsOf, weights of mergeWeights. A card with a note shows only the note. Sides with the same key have the same units; targets with the same targetText have the same words.
    */
   constructor(shown, board, number) {
     this.shown = shown;
@@ -143,8 +142,7 @@ class Card {
     const buttons = texts.map((text, index) => {
       const end = index === texts.length - 1;
       const button = element("button", {
-        type: "button", class: "word" + (end ? " end" : "") + (unknown.has(index) ? " unknown" : "")
-          + (side === "target" && index < (shown.given || 0) ? " given" : ""),
+        type: "button", class: "word" + (end ? " end" : "") + (unknown.has(index) ? " unknown" : ""),
         tabindex: index ? -1 : 0, "data-side": side, "data-index": index,
         title: end ? "end of the sentence" : unknown.has(index) ? "not in the vocabulary" : null,
       }, element("bdi", { lang: end ? null : this.tags[side] }, text),
