@@ -85,7 +85,8 @@ def elected(system):
 
 def sayings():
     """What the page must say, in its words."""
-    yield f"{against('iwslt15-vi-en', 'lstm_adm', 'lstm_soft')}, p = {p('iwslt15-vi-en', 'lstm_adm', 'lstm_soft'):.3f}"
+    for file, digits in (("iwslt15-vi-en", 3), ("tatoeba-de-en-epoch4", 2), ("ro-en-epoch8", 2)):
+        yield f"{against(file, 'lstm_adm', 'lstm_soft')}, p = {p(file, 'lstm_adm', 'lstm_soft'):.{digits}f}"
     yield f"{against(E15, 'lstm_adm', 'lstm_soft')}, p = {p(E15, 'lstm_adm', 'lstm_soft'):.2f}"
     slow = "lstm_adm_centred_drop", "lstm_soft_drop"
     yield f"{against(E10_SLOW, *slow)}, p = {p(E10_SLOW, *slow):.3f}"

@@ -72,6 +72,7 @@ TABLES = {
         {"`lstm_soft` at 1e-3, batches of 2,000 tokens": "lstm_soft_rate_1e-3"},
     ),
     (TATOEBA, "German-English", 0): ("tatoeba-de-en-epoch4", {}),
+    ("docs/results/romanian.md", "", 0): ("ro-en-epoch8", {}),
     (TATOEBA, "Latent alignment", 0): ("tatoeba-en-es-small-epoch4", {}),
     ("docs/results/latent.md", "Fifteen epochs", 0): ("multi30k-de-en-small-epoch15-lr3e-3", {}),
     ("docs/results/latent.md", "Seven epochs", 0): (SEVEN, {}),
