@@ -56,12 +56,6 @@ def multi30k(folder: Path, train: int = 120, zipped: bool = True) -> None:
             write(folder / f"{name}.{language}", lines, zipped)
 
 
-def iwslt15_en_vi(folder: Path) -> None:
-    for seed, (name, count) in enumerate([("train", 120), ("tst2012", 12), ("tst2013", 12)]):
-        for language, lines in zip(("en", "vi"), sentences(count, seed)):
-            write(folder / f"{name}.{language}", lines)
-
-
 def wmt16_en_ro(folder: Path) -> None:
     for language, lines in zip(("en", "ro"), sentences(120, 0)):
         write(folder / f"europarl-v7.ro-en.{language}", [*lines, ""])  # Europarl has empty lines
