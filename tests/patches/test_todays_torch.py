@@ -14,7 +14,7 @@ from training import train
 
 from cli import TINY, USER_DIR, start_cli
 
-# ---- every stock tool reads the checkpoints that fairseq-train writes
+# ---- checkpoints
 
 
 def test_meters_of_bleu_are_read(tiny_data, tmp_path):
