@@ -8,7 +8,6 @@
     bpe.codes or sentencepiece.model   the subword model, if there is one
     test.SRC test.TGT                  the test set as text
     test.hyp.TGT                       its translation
-    README.md                          a card: data, architecture, scores, command of the training
     training/                          corpus, checkpoints and logs of the training; translating needs none of it
 
 A folder of ``fairseq-attn export`` describes its text by the same settings (:class:`Text`).
@@ -26,6 +25,7 @@ from .writing import read_json, whole_file, write_json
 
 FORMAT = "fairseq_attn_plugin model 1"
 SETTINGS, MODEL = "settings.json", "model.pt"
+NEEDED = {"languages", "subwords", "lowercase", "bpe", "tokenizer", "normalizer"}  # settings
 SUBWORD_FILES = {"subword_nmt": "bpe.codes", "sentencepiece": "sentencepiece.model"}
 
 
@@ -163,7 +163,7 @@ def open_model_folder(path: Any) -> Optional[ModelFolder]:
         if is_training(folder) and not settings:
             raise OptionError(f"{path}: its training has not ended; run the same fairseq-attn train again")
         return None
-    if not _is_whole(settings):
+    if NEEDED - set(settings):
         raise OptionError(f"{folder / SETTINGS}: is damaged; copy it again, or train again")
     files = [MODEL, *(f"dict.{language}.txt" for language in settings["languages"])]
     for name in [*files, *([SUBWORD_FILES[settings["bpe"]]] if settings["bpe"] else [])]:
@@ -175,17 +175,6 @@ def open_model_folder(path: Any) -> Optional[ModelFolder]:
 def is_training(folder: Path) -> bool:
     """Whether ``fairseq-attn train`` has begun to write this folder."""
     return (folder / "training" / "lock").is_file()
-
-
-def _is_whole(settings: Dict[str, Any]) -> bool:
-    languages, tokenizer = settings.get("languages"), settings.get("tokenizer", "")
-    return (
-        isinstance(languages, list)
-        and [type(one) for one in languages] == [str, str]
-        and (tokenizer is None or (isinstance(tokenizer, dict) and {"dash_splits", "escape"} <= set(tokenizer)))
-        and settings.get("bpe", "") in (None, *SUBWORD_FILES)
-        and {"subwords", "lowercase", "normalizer"} <= set(settings)
-    )
 
 
 def expand(args: argparse.Namespace) -> None:

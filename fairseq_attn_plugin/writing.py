@@ -44,23 +44,17 @@ def check_output(option: str, path: Any, inputs: Iterable[Any]) -> None:
             raise OptionError(f"{option} {path}: is one of the files that are read, and would be lost")
 
 
-def failure_of_files(error: Optional[BaseException]) -> Optional[OSError]:
-    """What the system says of a file that cannot be written. torch reports it as a fault in its format."""
-    while error is not None and not isinstance(error, OSError):
-        error = error.__context__
-    return error
-
-
 @contextlib.contextmanager
-def whole_file(path: Any, failure: str) -> Iterator[Path]:
+def whole_file(path: Any, failure: str, follow: bool = True) -> Iterator[Path]:
     """A context that gives a temporary path; the file there becomes ``path`` at the end, or is removed on failure.
 
     A device or a pipe (``/dev/null``, ``/dev/stdout``) is written directly: replacing it would remove it for every
-    program on the machine. A symbolic link stays, and its target is written.
+    program on the machine.
 
     Args:
         path: the file
         failure: start of the error message, to which the reason is added
+        follow: whether a symbolic link stays, and its target is written; otherwise the file takes its place
 
     Raises:
         OptionError: the file cannot be written
@@ -71,13 +65,15 @@ def whole_file(path: Any, failure: str) -> Iterator[Path]:
         except OSError as error:
             raise OptionError(f"{failure}: {error.strerror or error}") from None
         return
-    path = os.path.realpath(path)
+    path = os.path.realpath(path) if follow else path
     partial = Path(f"{path}.partial")
     try:
         yield partial
         os.replace(partial, path)
     except (OSError, RuntimeError) as error:
-        reason = failure_of_files(error)
+        reason: Optional[BaseException] = error  # torch reports what the system says as a fault in its format
+        while reason is not None and not isinstance(reason, OSError):
+            reason = reason.__context__
         if reason is None:
             raise
         raise OptionError(f"{failure}: {reason.strerror or reason}") from None

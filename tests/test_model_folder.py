@@ -113,10 +113,10 @@ def test_a_folder_that_lacks_a_file(folder, tmp_path, lost, said):
 def test_damaged_and_unfinished_folders(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "copy")
     settings = json.loads((copy / "settings.json").read_text())
-    for damage in ({"bpe": "other"}, {"languages": ["xx"]}, {"languages": 3}, {"tokenizer": "moses"}):
-        (copy / "settings.json").write_text(json.dumps({**settings, **damage}))
-        with pytest.raises(OptionError, match="settings.json: is damaged"):
-            open_model_folder(copy)
+    del settings["normalizer"]
+    (copy / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(OptionError, match="settings.json: is damaged"):
+        open_model_folder(copy)
     (copy / "settings.json").unlink()
     assert open_model_folder(copy) is None and open_model_folder(tmp_path / "none") is None
     (copy / "training").mkdir()

@@ -8,9 +8,8 @@ their languages (``models.de-en.encoder...``, ``models.en-de.encoder...``).
 """
 
 import copy
-from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar, Dict, List, NamedTuple, Optional, Tuple, Type, cast
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, cast
 
 import torch
 from fairseq.models import BaseFairseqModel
@@ -21,7 +20,7 @@ from ..errors import OptionError
 from ..modules.decoder import LSTMDecoder
 from ..modules.encoders.source_encoder import SourceEncoder
 from ..ops.likelihoods.vocabulary_loss import Targets
-from ..options import file_options, option, parse_boolean
+from ..options import file_options, flag, parse_boolean
 from .architectures import PAPER_SIZES, SMALL_SIZES, register_architecture
 from .attn_lstm import AttnLSTMModel
 from .checks import check_softmax
@@ -79,17 +78,6 @@ def _reversed_task(task: Any) -> Any:
     )
 
 
-@dataclass
-class AgreementLSTMConfig(AttnLSTMConfig):
-    """Options of ``lstm_agreement``, besides those of ``attn_lstm``."""
-
-    agreement_share_embeddings: bool = option(
-        False,
-        "one matrix per language: a direction's source embeddings are the other one's target embeddings (requires "
-        "equal embed dims)",
-    )
-
-
 class ReverseBatch(NamedTuple):
     """A batch of the opposite direction; N and T are the widths of the source and of the target that were given."""
 
@@ -137,8 +125,6 @@ class AgreementLSTMModel(AttnLSTMModel):
         reverse: the name of the other
     """
 
-    base_config: ClassVar[Type[Any]] = AgreementLSTMConfig
-
     def __init__(self, models: Dict[str, AttnLSTMModel], direction: str, reverse: str):
         BaseFairseqModel.__init__(self)
         # In the order of their names, so that an optimizer's state fits whichever of them is in use.
@@ -163,17 +149,12 @@ class AgreementLSTMModel(AttnLSTMModel):
         check_softmax(cfg, "agreement models")
         if not parse_boolean("--decoder-attention", cfg.decoder_attention):
             raise OptionError("--decoder-attention False: it is their attentions that the two directions agree in")
-        for name in file_options(AgreementLSTMConfig):
+        for name in file_options(AttnLSTMConfig):
             if cfg[name] is not None and name not in _SWAPPED:
                 raise OptionError(
-                    f"--{name.replace('_', '-')} {cfg[name]}: was made for one direction, and an agreement model has "
+                    f"{flag(name)} {cfg[name]}: was made for one direction, and an agreement model has "
                     "two; leave it out, or choose another --arch"
                 )
-        if cfg.agreement_share_embeddings and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
-            raise OptionError(
-                f"--agreement-share-embeddings requires --encoder-embed-dim ({cfg.encoder_embed_dim}) to match "
-                f"--decoder-embed-dim ({cfg.decoder_embed_dim})"
-            )
 
     @classmethod
     def check_training(cls, cfg: Any) -> None:
@@ -199,9 +180,6 @@ class AgreementLSTMModel(AttnLSTMModel):
         direction, reverse = _name_directions(getattr(task, "cfg", None))
         forward = AttnLSTMModel.build_model(cfg, task)
         backward = AttnLSTMModel.build_model(_reversed_configuration(cfg), _reversed_task(task))
-        if cfg.agreement_share_embeddings:
-            backward.encoder.embed_tokens = forward.decoder.embed_tokens
-            backward.decoder.embed_tokens = forward.encoder.embed_tokens
         model = cls({direction: forward, reverse: backward}, direction, reverse)
         model.matmul_precision, model.cuda_graphs = forward.matmul_precision, forward.cuda_graphs
         return model

@@ -89,25 +89,17 @@ def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
         OptionError: an option is given and has no effect
     """
     arch = config["encoder_arch"]
-    lstm = {config[f"{side}_rnn"] or config["rnn"] for side in (("decoder",) if arch else ("encoder", "decoder"))}
-    of_encoder = (*OF_RECURRENT_ENCODERS, *(["encoder_hidden_size"] if arch and not has_hidden_size(arch) else []))
+    of_encoder = list(OF_RECURRENT_ENCODERS) if arch else []
     if parse_boolean("--latent-posterior", config.get("latent_posterior", "False")):
-        of_encoder = OF_RECURRENT_ENCODERS[:1]
-    off = not parse_boolean("--decoder-attention", config["decoder_attention"])
-    for names, idle, beside in (
-        (of_encoder, arch, f"with --encoder-arch {arch}, which is not recurrent"),
-        (("forget_bias",), config["forget_bias"] is not None and "lstm" not in lstm, "without an LSTM"),
-        (("decoder_init_dropout",), config["decoder_init_dropout"] and off, "with --decoder-attention False"),
-        (
-            ("decoder_init_dropout",),
-            config["decoder_init_dropout"] and config["decoder_zero_init"],
-            "with --decoder-zero-init, by which all sentences start from zeros (--no-decoder-zero-init turns it off)",
-        ),
-        (("lexicon_epsilon",), config["lexicon"] is None, "without --lexicon"),
-    ):
-        for name in names:
-            if idle and config[name] != getattr(defaults, name):
-                raise OptionError(f"{flag(name)} {config[name]}: has no effect {beside}; leave one of them out")
+        of_encoder = of_encoder[:1]
+    elif arch and not has_hidden_size(arch):
+        of_encoder.append("encoder_hidden_size")
+    without = dict.fromkeys(of_encoder, f"with --encoder-arch {arch}, which is not recurrent")
+    if config["lexicon"] is None:
+        without["lexicon_epsilon"] = "without --lexicon"
+    for name, why in without.items():
+        if config[name] != getattr(defaults, name):
+            raise OptionError(f"{flag(name)} {config[name]}: has no effect {why}; leave one of them out")
 
 
 def check_adaptive_softmax(cfg: Mapping[str, Any]) -> None:

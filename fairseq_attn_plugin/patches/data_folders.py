@@ -121,8 +121,6 @@ def check_binarised(path: str, dictionary: Any = None) -> None:
     need(start.startswith(MAGIC) and code in DTYPES, "idx", "is no index of binarised text")
     size, expected = os.path.getsize(f"{path}.idx"), HEADER.size + 12 * count
     need(size == expected, "idx", f"has {size} bytes, and an index of {count} sentences has {expected}")
-    if not count:
-        return
     need(os.path.isfile(f"{path}.bin"), "bin", "is missing")
     found = os.path.getsize(f"{path}.bin")
     need(found, "bin", "is empty (alignments without one link cannot be read: leave them out)")

@@ -21,7 +21,7 @@ import torch
 from ..added_options import add_options
 from ..attention import Option
 from ..decoding.options import check_search
-from .coverage import COVERAGE, NAME, coverage_weight, rank_by_coverage
+from ..options import need
 from .wrapping import Patch
 
 
@@ -31,10 +31,10 @@ def _add_options() -> None:
 
     from fairseq_attn_plugin.decoding.options import DecodingOptions
 
-    if NAME in GenerationConfig.__dataclass_fields__:
-        return
     options = {own.name: Option(own.name, own.type, own) for own in fields(DecodingOptions)}
-    add_options(GenerationConfig, {**options, NAME: Option(NAME, float, COVERAGE)}, "generation", {})
+    if options.keys() <= GenerationConfig.__dataclass_fields__.keys():
+        return
+    add_options(GenerationConfig, options, "generation", {})
     hydra_init()  # hydra keeps a copy of the configuration, which would refuse the options
 
 
@@ -53,20 +53,18 @@ def _choosing(build: Callable[..., Any]) -> Callable[..., Any]:
         from fairseq_attn_plugin.decoding.options import DecodingOptions
 
         check_search(args)
-        beta = coverage_weight(args)
         decoding = DecodingOptions.of(args)
         if getattr(args, "score_reference", False):
             decoding.check_unused("--score-reference scores references with the model itself and translates nothing")
+            hard = getattr(args, "print_alignment", None) != "soft"
+            need(hard, args, "print_alignment", "hard with --score-reference; fairseq-attn extract writes weights")
         elif seq_gen_cls is None:
             seq_gen_cls = generator_class(models, decoding, getattr(args, "print_alignment", None))
             if seq_gen_cls is not None:
                 extra_gen_cls_kwargs = {**(extra_gen_cls_kwargs or {}), "decoding": decoding}
                 if getattr(args, "print_alignment", None):
                     extra_gen_cls_kwargs["print_alignment"] = args.print_alignment
-        generator = build(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, *others, **options)
-        if beta:
-            rank_by_coverage(generator, models, beta)
-        return generator
+        return build(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, *others, **options)
 
     return build_generator
 

@@ -10,7 +10,7 @@
   scheduler goes on as in stock fairseq.
 - ``--patience``: its best score is not ``save_checkpoint.best``, which changes only with those validations after which
   a checkpoint is saved.
-- **Checkpoints are whole:** all are written beside their places, as ``NAME.pt.tmp``, down to the disk, and renamed;
+- **Checkpoints are whole:** all are written beside their places, as ``NAME.pt.partial``, down to the disk, and renamed;
   they are copies and not links.
 - **A training that has ended** trains no further, whether ``--max-update``, ``--patience`` or ``--stop-time-hours`` has
   ended it. A ``--restore-file`` must be there.
@@ -29,7 +29,7 @@ import torch
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import failure_of_files
+from fairseq_attn_plugin.writing import whole_file
 
 from .wrapping import Patch, storing
 
@@ -240,30 +240,17 @@ PATIENCE = Patch(
 def _whole(path: str) -> Iterator[BinaryIO]:
     """A stream whose bytes become ``path`` at the end of the block; on failure nothing is left of them.
 
+    A link to another folder stays, and its target is written; a link to a checkpoint beside it gives way.
+
     Raises:
         OptionError: the file cannot be written
     """
-    linked = os.path.realpath(path)
-    if os.path.dirname(linked) != os.path.realpath(os.path.dirname(path)):
-        path = linked  # on another disk, say; a link to a checkpoint beside it is replaced, and that one stays
-    partial = path + ".tmp"
-    try:
-        with open(partial, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    except (OSError, RuntimeError) as error:
-        reason = failure_of_files(error)
-        if reason is None:
-            raise
-        raise OptionError(
-            f"checkpoint {path} cannot be written: {reason.strerror or reason}; the earlier checkpoints are whole: "
-            "make room, and the same command continues from the last one"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
+    is_beside = os.path.dirname(os.path.realpath(path)) == os.path.realpath(os.path.dirname(path))
+    failure = f"checkpoint {path} cannot be written (earlier ones are whole: make room, and the same command goes on)"
+    with whole_file(path, failure, follow=not is_beside) as partial, open(partial, "wb") as stream:
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def _saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,7 +4,6 @@
   ``--required-batch-size-multiple`` (default: 8), so that the BLEU score is that of a part of the test set.
 - ``--diverse-beam-groups`` stops with an IndexError in the first batch that does not begin the data set: numbers of
   sentences are looked up by their place in the data set. They are passed by their place in the batch.
-- ``--score-reference --print-alignment soft``: stock always computes hard alignments, and stops at printing them.
 - ``--replace-unk``: stock opens a file called "@@ " without a file, takes the pairs of an alignment for numbers, and
   looks up positions of subwords among words. Here unknown words are replaced before subwords are joined.
 - ``--log-file``: stock opens the file again for every epoch.
@@ -86,33 +85,6 @@ DIVERSE_BEAM = Patch(
     name="diverse_beam",
     reason="--diverse-beam-groups stops in the first batch that does not begin the data set",
     wraps={"fairseq.search:DiverseBeamSearch.step": _by_place},
-)
-
-
-# ---- scorer
-
-
-def _with_soft_alignments(original: Callable[..., Any]) -> Callable[..., Any]:
-    from fairseq import utils
-
-    def generate(self: Any, models: Any, sample: Any, **kwargs: Any) -> Any:
-        hypotheses = original(self, models, sample, **kwargs)
-        if self.compute_alignment == "soft":
-            for row, (hypothesis,) in enumerate(hypotheses):
-                attention, source = hypothesis["attention"], sample["net_input"]["src_tokens"][row]
-                if attention is not None:
-                    hypothesis["alignment"] = utils.extract_soft_alignment(
-                        attention, source, sample["target"][row], self.pad, self.eos
-                    )
-        return hypotheses
-
-    return generate
-
-
-SCORER = Patch(
-    name="scorer",
-    reason="fairseq-generate --score-reference --print-alignment soft stops with an error",
-    wraps={"fairseq.sequence_scorer:SequenceScorer.generate": _with_soft_alignments},
 )
 
 

@@ -79,7 +79,6 @@ class DocumentClassificationTask(SentencePredictionTask):
             OptionError: the split is missing or empty, the numbers of documents and labels differ, a label is not in
                 the dictionary, or, with ``--shorten-method none``, a document is too long
         """
-        self._check_files(split)
         documents, labels = self._open("input0", split), self._open("label", split)
         if len(documents) != len(labels):
             raise OptionError(
@@ -93,21 +92,16 @@ class DocumentClassificationTask(SentencePredictionTask):
     def _prefix(self, side: str, split: str) -> str:
         return os.path.join(self.cfg.data, side, split)
 
-    def _check_files(self, split: str) -> None:
-        for side in ("input0", "label"):
-            prefix = self._prefix(side, split)
-            if not os.path.isfile(prefix + ".idx"):
-                present = sorted(os.path.basename(p)[:-4] for p in glob(self._prefix(side, "*.idx")))
-                raise OptionError(
-                    f"the data folder {self.cfg.data} has no split '{split}' in {side} (--train-subset, "
-                    f"--valid-subset, --gen-subset choose the split): it has {', '.join(present) or 'none'}"
-                )
-            if not os.path.isfile(prefix + ".bin") or not os.path.getsize(prefix + ".bin"):
-                raise OptionError(f"{prefix}.bin: is empty; the split '{split}' must have at least one document")
-
     def _open(self, side: str, split: str) -> Any:
         dictionary = self.source_dictionary if side == "input0" else self.label_dictionary
-        return data_utils.load_indexed_dataset(self._prefix(side, split), dictionary)
+        found = data_utils.load_indexed_dataset(self._prefix(side, split), dictionary)
+        if found is None:
+            present = sorted(os.path.basename(path)[:-4] for path in glob(self._prefix(side, "*.idx")))
+            raise OptionError(
+                f"the data folder {self.cfg.data} has no split '{split}' in {side} (--train-subset, --valid-subset, "
+                f"--gen-subset choose the split): it has {', '.join(present) or 'none'}"
+            )
+        return found
 
     def _check_labels(self, split: str, labels: Any) -> None:
         known = class_names(self.label_dictionary)

@@ -100,22 +100,11 @@ def _from_json(line: str, reading: Reading, split: Callable[[str], List[str]]) -
         values = json.loads(line)
     except ValueError as error:
         raise ValueError(f"must be JSON ({error})") from None
-    if not isinstance(values, dict):
-        raise ValueError('must be an object, {"label": "...", "sentences": [...]}')
-    label = values.get("label")
-    if label is not None and (isinstance(label, (list, dict, float, bool)) or not str(label).strip()):
-        raise ValueError(f"the label {label!r} must be a word or a whole number")
-    if ("sentences" in values) == ("text" in values):
-        raise ValueError('must have either "sentences" or "text"')
-    if "text" in values:
-        if not isinstance(values["text"], str):
-            raise ValueError('"text" must be a string')
-        sentences: List[Any] = list(split_sentences(values["text"], reading.separator))
-    else:
-        sentences = values["sentences"]
-        if not isinstance(sentences, list):
-            raise ValueError('"sentences" must be a list of strings, or of lists of words')
-    name = values.get("id", values.get("name"))
+    is_text = isinstance(values, dict) and isinstance(values.get("text"), str)
+    if not is_text and not (isinstance(values, dict) and isinstance(values.get("sentences"), list)):
+        raise ValueError('must be {"label": "...", "sentences": [...]}, or have a "text" in the place of its sentences')
+    sentences: List[Any] = split_sentences(values["text"], reading.separator) if is_text else values["sentences"]
+    label, name = values.get("label"), values.get("id", values.get("name"))
     return Document(
         _sentences(sentences, split),
         None if label is None else str(label).strip(),

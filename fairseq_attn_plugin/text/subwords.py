@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
+import itertools
+from typing import Any, Iterable, List, Sequence, Tuple
 
 BPE_MARK = "@@"  # subword-nmt: ends each subword of a word except the last one
 PIECE_MARK = "\u2581"  # SentencePiece: starts the first subword of a word
-
-
-def word_of_subword(tokens: Sequence[str], mark: str = BPE_MARK) -> List[int]:
-    """The word index of each BPE subword: ``['a@@', 'b', 'c']`` gives ``[0, 0, 1]``."""
-    words, word = [], 0
-    for token in tokens:
-        words.append(word)
-        word += not token.endswith(mark)
-    return words
-
-
-def _sentencepiece(tokens: Sequence[str]) -> List[int]:
-    words, word = [], -1
-    for token in tokens:
-        word += word < 0 or token.startswith(PIECE_MARK)
-        words.append(word)
-    return words
-
-
-_WORDS: Dict[str, Callable[[Sequence[str]], List[int]]] = {
-    "bpe": word_of_subword,
-    "sentencepiece": _sentencepiece,
-    "none": lambda tokens: list(range(len(tokens))),
-}
-SUBWORDS = tuple(_WORDS)
+SUBWORDS = ("bpe", "sentencepiece", "none")
 
 
 def words_of(tokens: Sequence[str], subwords: str = "bpe") -> List[int]:
@@ -39,7 +16,11 @@ def words_of(tokens: Sequence[str], subwords: str = "bpe") -> List[int]:
     ``subwords`` is ``bpe`` (every subword of a word except the last one ends in ``@@``), ``sentencepiece`` (the first
     subword of a word starts with U+2581) or ``none`` (each token is a word).
     """
-    return _WORDS[subwords](tokens)
+    if subwords == "sentencepiece":
+        begins = [token.startswith(PIECE_MARK) for token in tokens[1:]]
+    else:
+        begins = [subwords == "none" or not token.endswith(BPE_MARK) for token in tokens[:-1]]
+    return list(itertools.accumulate(begins, initial=0)) if tokens else []
 
 
 def subwords_of(lines: Iterable[str]) -> Tuple[str, str]:

@@ -6,9 +6,9 @@ Luong et al. 2015, "Addressing the Rare Word Problem in Neural Machine Translati
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .subwords import BPE_MARK
+from .subwords import BPE_MARK, spell, words_of
 
 UNKNOWN = "<unk>"
 
@@ -47,60 +47,26 @@ def replace_unknown(
         positions: {position in ``tokens``: position in ``source``}
         lexicon: {source: translation}
     """
+    words, spelt = words_of(source), spell(source)
     result: List[str] = []
-    last: Optional[Tuple[int, int]] = None  # the whole source word that the previous token stands for
+    last: Optional[int] = None  # the split word of the source that the previous token stands for
     for place, token in enumerate(tokens):
         position = positions.get(place)
+        before, last = last, None
         if token != UNKNOWN or position is None or not 0 <= position < len(source):
             result.append(token)
-            last = None
             continue
-        continues = bool(result) and result[-1].endswith(BPE_MARK)
-        found = _find(source, position, lexicon, continues, positions.get(place + 1))
-        if found.word is None or found.word != last:
-            result.append(found.text)
-        last = found.word
+        piece, word = source[position], words[position]
+        later = [other for other in range(position + 1, len(source)) if words[other] == word]
+        is_spelt = spelt[word] not in lexicon and positions.get(place + 1) in later
+        if piece in lexicon:
+            result.append(lexicon[piece])
+        elif words.count(word) == 1 or is_spelt:
+            result.append(piece)
+        elif spelt[word] not in lexicon and result and result[-1].endswith(BPE_MARK):
+            result.append(piece.removesuffix(BPE_MARK))
+        else:
+            last = word
+            if before != word:
+                result.append(lexicon.get(spelt[word], spelt[word]))
     return result
-
-
-class _Found(NamedTuple):
-    text: str
-    word: Optional[Tuple[int, int]] = None  # if it stands for a whole split word of the source: the pieces of this word
-
-
-def _find(
-    source: Sequence[str], position: int, lexicon: Mapping[str, str], continues: bool, following: Optional[int]
-) -> _Found:
-    """What replaces an ``<unk>`` that is aligned to ``source[position]``.
-
-    Args:
-        continues: whether the token before the ``<unk>`` is the beginning of its word
-        following: the position that the token after the ``<unk>`` is aligned to
-    """
-    piece, span = source[position], _span(source, position)
-    if piece in lexicon:
-        return _Found(lexicon[piece])
-    if span[1] - span[0] == 1:
-        return _Found(piece)
-    word = "".join(_bare(one) for one in source[span[0] : span[1]])
-    if word in lexicon:
-        return _Found(lexicon[word], span)
-    if following is not None and position < following < span[1]:
-        return _Found(piece)
-    if continues:
-        return _Found(_bare(piece))
-    return _Found(word, span)
-
-
-def _span(source: Sequence[str], position: int) -> Tuple[int, int]:
-    """The first piece of the word that a piece belongs to, and the piece after its last."""
-    first = last = position
-    while first > 0 and source[first - 1].endswith(BPE_MARK):
-        first -= 1
-    while last < len(source) - 1 and source[last].endswith(BPE_MARK):
-        last += 1
-    return first, last + 1
-
-
-def _bare(piece: str) -> str:
-    return piece[: -len(BPE_MARK)] if piece.endswith(BPE_MARK) and piece != BPE_MARK else piece

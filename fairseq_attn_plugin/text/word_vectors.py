@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 from tqdm import tqdm
@@ -25,7 +24,7 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
 
     Each line is a word and its numbers, separated by spaces. The first line may be the header of word2vec: number and
     width of the vectors. The file is read as a stream, and only words of the dictionaries are kept. The first vector of
-    a repeated word counts. The width of every line is checked, the numbers only of words that are kept.
+    a repeated word counts. Some collections have words with spaces, which no dictionary has.
 
     Args:
         path: the file, in UTF-8
@@ -36,89 +35,48 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
         an array ``[V, d]`` in float32 for each dictionary; zero for a word without a vector and for special symbols
 
     Raises:
-        OptionError: the file cannot be read, has no vectors, has a malformed line, or has vectors of different widths;
-            the message names the line
+        OptionError: the file cannot be read, has no vectors, or has a line that is no word with as many numbers as the
+            first line; the message names the line
     """
     places: Dict[str, List[Tuple[int, int]]] = {}
     for side, dictionary in enumerate(dictionaries):
         for index in np.flatnonzero(ordinary_words(dictionary)).tolist():
             places.setdefault(dictionary[index], []).append((side, index))
-    result: Optional[List[np.ndarray]] = None
+    result: List[np.ndarray] = []
     width = 0
-    promised: Optional[str] = None
-    number = 0
     try:
         # only a line feed ends a line: fastText words may contain other characters that Python takes for line ends
         with open(path, encoding="utf-8-sig", errors="replace", newline="\n") as stream:
             bar = tqdm(stream, desc=os.path.basename(path), unit=" lines", disable=None, leave=False)
             for number, line in enumerate(bar, start=1):
                 line = line.rstrip(" \t\r\n").replace("\t", " ")
-                if number == 1 and _is_header(line):
-                    width, promised = int(line.split(" ")[1]), "its first line"
-                    if width < 1:
-                        raise OptionError(f"{option} {path}, line 1: vectors of width {width}")
-                    continue
-                if not line:
-                    raise OptionError(f"{option} {path}, line {number}: is empty; must be a word and its numbers")
-                count = line.count(" ")
-                if not width:
-                    width, promised = count, f"line {number}"
-                    if not width:
-                        raise OptionError(f"{option} {path}, line {number}: has no numbers after the word {_cut(line)}")
-                if count != width:
-                    if _spaced_word(line, width):
-                        continue
-                    raise OptionError(
-                        f"{option} {path}, line {number}: has {count} numbers after the word {_cut(line)}, must have "
-                        f"{width} as {promised} says"
-                    )
-                if result is None:  # now that a line has as many numbers as the first line promises
+                if number == 1:
+                    parts = line.split(" ")
+                    is_header = len(parts) == 2 and all(map(str.isdecimal, parts))
+                    width = int(parts[1]) if is_header else len(parts) - 1
                     result = [np.zeros((len(dictionary), width), dtype=np.float32) for dictionary in dictionaries]
-                word, _, text = line.partition(" ")
-                wanted = places.pop(word, None)
-                if wanted is None:
-                    continue
-                vector = _numbers(text)
-                if vector is None:
+                    if is_header:
+                        continue
+                count, (word, _, text) = line.count(" "), line.partition(" ")
+                if count < width or not width:
                     raise OptionError(
-                        f"{option} {path}, line {number}: the values after the word {_cut(word)} must be finite numbers"
+                        f"{option} {path}, line {number}: has {count} numbers after the word {word[:30]!r}, must have "
+                        f"{width or 'some'} as the first line says"
                     )
-                for side, index in wanted:
+                if count > width or word not in places:
+                    continue
+                try:
+                    vector = np.array(text.split(" "), dtype=np.float32)
+                except ValueError:
+                    vector = np.array(np.nan)
+                if not np.isfinite(vector).all():
+                    raise OptionError(
+                        f"{option} {path}, line {number}: the values after the word {word!r} must be finite numbers"
+                    )
+                for side, index in places.pop(word):
                     result[side][index] = vector
     except OSError as error:
         raise OptionError(f"{option} {path}: cannot be read: {error.strerror or error}") from None
-    if result is None:
+    if not result:
         raise OptionError(f"{option} {path}: has no vectors")
     return result
-
-
-def _is_header(line: str) -> bool:
-    parts = line.split(" ")
-    return len(parts) == 2 and all(map(str.isdecimal, parts))
-
-
-def _numbers(text: str) -> Optional[np.ndarray]:
-    try:
-        values = [float(part) for part in text.split(" ")]
-    except ValueError:
-        return None
-    # numbers that overflow in single precision are refused as well
-    if not all(math.isfinite(value) and abs(value) < 3e38 for value in values):
-        return None
-    return np.array(values, dtype=np.float32)
-
-
-def _spaced_word(line: str, width: int) -> bool:
-    """Whether the line is a word with spaces, which some collections have, and ``width`` numbers.
-
-    No vocabulary has such a word, so the line is skipped. If all parts after the first space are numbers, the line is a
-    vector of another width instead.
-    """
-    parts = line.split(" ")
-    if len(parts) <= width + 1 or _numbers(" ".join(parts[-width:])) is None:
-        return False
-    return any(_numbers(part) is None for part in parts[1:-width])
-
-
-def _cut(text: str, width: int = 30) -> str:
-    return repr(text.split(" ")[0][:width])

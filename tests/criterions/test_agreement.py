@@ -223,11 +223,9 @@ def test_weight_rises_in_the_warm_up():
     assert logged["agreement_weight"] == 1.0 * len(LENGTHS)
 
 
-@pytest.mark.parametrize("options", [{}, {"attention_normalizer": "sparsemax"}, {"agreement_share_embeddings": True}])
+@pytest.mark.parametrize("options", [{}, {"attention_normalizer": "sparsemax"}])
 def test_every_parameter_is_trained(options):
     """By one call of the model, as data-parallel wrappers want it; with exact zeros in the weights, too."""
-    if options.get("agreement_share_embeddings"):
-        options = {**options, "encoder_embed_dim": 12}
     for name in LOSSES:
         model = agreement_model(**options)
         run(model, sentences(), True, agreement_loss=name)[0].backward()
@@ -289,19 +287,11 @@ def test_languages_of_other_names():
     assert model.max_positions() == (50, 60) and model.of(model.reverse).max_positions() == (60, 50)
 
 
-def test_embeddings_are_shared_by_language():
-    separate = agreement_model()
-    assert len({id(net.embed_tokens) for m in separate.models.values() for net in (m.encoder, m.decoder)}) == 4
-    shared = agreement_model(agreement_share_embeddings=True, encoder_embed_dim=12)
-    assert shared.of("de-en").encoder.embed_tokens is shared.of("en-de").decoder.embed_tokens
-    assert shared.of("de-en").decoder.embed_tokens is shared.of("en-de").encoder.embed_tokens
-    with pytest.raises(OptionError, match="--agreement-share-embeddings requires --encoder-embed-dim"):
-        agreement_model(agreement_share_embeddings=True)
+def test_embeddings_are_shared_within_a_direction():
     joint = dictionary(15)
     task = fake_task(joint, joint, source_lang="de", target_lang="en")
     options = {"encoder_embed_dim": 12, "decoder_out_embed_dim": 12, "share_all_embeddings": True}
-    for count, more in ((2, {}), (1, {"agreement_share_embeddings": True})):
-        model = agreement_model(task, **options, **more)
+    for model, count in ((agreement_model(), 4), (agreement_model(task, **options), 2)):
         assert len({id(net.embed_tokens) for m in model.models.values() for net in (m.encoder, m.decoder)}) == count
     assert model.of("en-de").decoder.output_layer(torch.zeros(1, 1, 12)).shape[-1] == len(joint)
 

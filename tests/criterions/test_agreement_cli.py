@@ -79,8 +79,9 @@ def test_translates_in_both_directions(translations):
 
 def test_interactive_and_validate_in_reverse(trained, tiny_data):
     options = [tiny_data, "--user-dir", USER_DIR, "--path", trained.last, "--cpu", *REVERSE]
-    done = run_tool("fairseq-interactive", *options, stdin="nud roc leb ama\n")
+    done = run_tool("fairseq-interactive", *options, stdin="nud roc leb ama\n\n")
     assert re.search(r"H-0\t\S+\tama bel cor dun", done.stdout)
+    assert "S-1\t\n" in done.stdout and "\nH-1\t" in done.stdout, "an empty line loses nothing"
     options += ["--task", "translation", "--valid-subset", "valid", "--batch-size", 16, "--log-format", "json"]
     done = run_tool("fairseq-validate", *options)
     line = [text for text in done.stdout.splitlines() if "reverse_ppl" in text][-1]

@@ -264,22 +264,14 @@ def test_ignored_prefix_is_not_aligned():
 
 
 @pytest.mark.parametrize(
-    ("options", "updates", "expected"),
-    [
-        (
-            {"alignment_anneal_updates": 100},
-            [0, 75, 120],
-            [0.8, 0.2, 0.0],
-        ),  # a resumed training begins with a later update
-        ({}, [0, 10**6], [0.8, 0.8]),
-    ],
+    ("updates_to_zero", "updates", "expected"), [(100, [0, 75, 120], [0.8, 0.2, 0.0]), (0, [0, 10**6], [0.8, 0.8])]
 )
-def test_annealing(options, updates, expected, monkeypatch):
-    """The weight in force in ``task.train_step``, as the trainer calls it."""
+def test_annealing(updates_to_zero, updates, expected, monkeypatch):
+    """The weight in force in ``task.train_step``, as the trainer calls it; a resumed training begins later."""
     seen = []
     monkeypatch.setattr(TranslationTask, "train_step", lambda self, *args, **more: seen.append(guide.alignment_weight))
     task = translation_task()
-    guide = criterion(task, alignment_weight=0.8, **options)
+    guide = criterion(task, alignment_weight=0.8, alignment_anneal_updates=updates_to_zero)
     assert guide.alignment_weight == 0.8
     for number in updates:
         task.train_step({}, None, guide, None, number)

@@ -11,8 +11,10 @@ from models_for_tests import dictionary, fake_task
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.models.han import HANConfig
 from fairseq_attn_plugin.modules.encoders import ragged
 from fairseq_attn_plugin.modules.encoders.ragged import make_blocks
+from fairseq_attn_plugin.options import file_options
 
 import oracles
 
@@ -202,18 +204,11 @@ def test_dropout_and_word_dropout_act_in_training_only():
 def test_pretrained_embeddings_are_taken_and_frozen(tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("w0 1 2 3 4 5\nnowhere 9 9 9 9 9\nw3 -1 -2 -3 -4 -5\n")  # as GloVe: no first line of its own
-    torch.manual_seed(1)
-    config = OmegaConf.merge(
-        OmegaConf.structured(MODEL_DATACLASS_REGISTRY["han"]),
-        {**SIZES, "_name": "han", "word_embeddings": str(path), "freeze_word_embeddings": True},
-    )
-    model = models.build_model(config, fake_task(source=dictionary(WORDS)))
-    weight = model.embed_words.weight
+    weight = build(word_embeddings=str(path), freeze_word_embeddings=True).embed_words.weight / 8
     assert weight[4].tolist() == [1, 2, 3, 4, 5] and weight[7].tolist() == [-1, -2, -3, -4, -5]
-    assert 0 < weight[5].abs().max() <= 0.1 and not weight[PAD].any() and not weight.requires_grad
-    # a checkpoint has them: the file is not asked for again
-    path.unlink()
-    models.build_model(config, fake_task(source=dictionary(WORDS)), from_checkpoint=True)
+    assert 0 < weight[5].abs().max() <= 0.1 and not weight[PAD].any()
+    assert not build(word_embeddings=str(path), freeze_word_embeddings=True).embed_words.weight.requires_grad
+    assert file_options(HANConfig) == ["word_embeddings"], "a checkpoint has them: the file is not asked for again"
     path.write_text("w0 1 2 3\n")
     with pytest.raises(OptionError, match="give --word-embed-dim 3 .now 5."):
         build(word_embeddings=str(path))

@@ -1,7 +1,6 @@
 """What is said of texts, damaged data folders, and dictionaries of another training."""
 
 import shutil
-import struct
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from training import mistake, train, training_command
 from zoo import MODELS
 
 from fairseq_attn_plugin.errors import OptionError, one_line
-from fairseq_attn_plugin.patches.data_folders import CORPORA, check_binarised
+from fairseq_attn_plugin.patches.data_folders import CORPORA
 
 from cli import USER_DIR
 
@@ -21,7 +20,6 @@ from cli import USER_DIR
 
 
 NAME = "train.xx-yy.xx"
-COUNT = struct.Struct("<Q")
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +68,6 @@ def test_whole_data_are_read(folder):
     (folder / f"{NAME}.bin").unlink()
     with pytest.raises(OptionError, match=r"\.bin: is missing"):
         load(folder)
-    index = folder / f"{NAME}.idx"
-    index.write_bytes(index.read_bytes()[:18] + COUNT.pack(0))
-    check_binarised(str(folder / NAME), None)  # no sentences are left to fairseq
 
 
 @pytest.mark.parametrize("content", [b"haus\nbaum 3\n", b"haus 4\nhaus 3\n", "gr\xfcn 4\n".encode("latin-1")])

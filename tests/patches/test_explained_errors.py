@@ -212,6 +212,8 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
     path = zoo("lstm").last
     line = mistake("fairseq-generate", tiny_data, "--path", path, "--max-source-positions", 5)
     assert "since max_positions=(5, " in line and "--skip-invalid-size-inputs-valid-test" in line
+    line = mistake("fairseq-generate", tiny_data, "--path", path, "--score-reference", "--print-alignment", "soft")
+    assert line.startswith("--print-alignment soft: must be hard with --score-reference")
     assert mistake("fairseq-validate", tiny_data, "--path", path).startswith("--task is missing: give the task")
     state = torch.load(path)
     words = state["model"]["decoder.embed_tokens.weight"]

@@ -121,7 +121,6 @@ def test_weights_only_stays_on():
 
 def test_stand_ins_refuse_what_no_array_holds():
     for call, words in (
-        (lambda: arrays.PlainDtype("O"), "'O'"),
         (lambda: arrays.plain_array(dict, (0,), b"b"), "class"),
         (lambda: arrays.plain_scalar(arrays.PlainDtype("i1"), "a"), "scalar of"),
         (lambda: arrays.plain_scalar(arrays.PlainDtype("f8"), b"abc"), "scalar of"),

@@ -14,7 +14,7 @@ from training import train
 
 from cli import TINY, USER_DIR, start_cli
 
-# ---- every stock tool reads the checkpoints that fairseq-train writes
+# ---- checkpoints
 
 
 def test_meters_of_bleu_are_read(tiny_data, tmp_path):
@@ -23,18 +23,6 @@ def test_meters_of_bleu_are_read(tiny_data, tmp_path):
     for updates in (1, 2):
         log = train(tiny_data, tmp_path, *TINY["transformer"], *bleu, updates=updates).log
     assert "Loaded checkpoint" in log and f"num_updates {updates}" in log
-
-
-def test_interactive_and_validate(zoo, tiny_data):
-    checkpoint = zoo("lstm_soft").last
-    command = ["fairseq-interactive", tiny_data, "--user-dir", USER_DIR, "--path", checkpoint, "--beam", 2]
-    answer = run_tool(*command, "--max-len-b", 10, stdin="ama bel\n\nesk\n").stdout
-    sources = [line for line in answer.splitlines() if line.startswith("S-")]
-    assert sources == ["S-0\tama bel", "S-1\t", "S-2\tesk"]  # an empty line loses nothing
-    assert answer.count("\nH-") == 3
-
-    command = ["fairseq-validate", tiny_data, "--user-dir", USER_DIR, "--task", "translation"]
-    assert "| loss " in run_tool(*command, "--path", checkpoint, "--max-tokens", 500).stdout.splitlines()[-1]
 
 
 # ---- data-parallel training: two processes on the CPU do what one does with the same batches

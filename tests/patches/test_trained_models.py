@@ -24,6 +24,7 @@ from fairseq_attn_plugin.patches.trained_models import OPTIONS, as_written, chec
     [
         ("lstm_latent_small", {"input_feeding": "context"}, {"latent_alignment": "bayes"}),
         ("lstm_adm", {}, {"adm_pairing": "direct", "adm_chunk_size": 4}),
+        ("lstm_agreement_small", {}, {"agreement_share_embeddings": True}),
     ],
 )
 def test_a_checkpoint_with_options_that_have_gone(arch, options, gone):

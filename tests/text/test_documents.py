@@ -61,6 +61,9 @@ def test_jsonl_has_sentences_as_text_or_words_or_one_text(tmp_path):
     zipped = tmp_path / "a.jsonl.gz"
     zipped.write_bytes(gzip.compress(path.read_bytes()))
     assert list(documents_of(zipped)) == expected
+    zipped.write_bytes(zipped.read_bytes()[:-9])
+    with pytest.raises(OptionError, match="a.jsonl.gz: cannot be read"):
+        list(documents_of(zipped))
     assert next(iter(documents_of(path, Reading(lowercase=True)))).sentences[1] == ["i", "liked", "it"]
 
 
@@ -83,13 +86,9 @@ def test_every_sentence_of_a_line_but_the_last_has_its_end_and_fairseqs_symbols_
     ("name", "text", "parts"),
     [
         ("a.jsonl", '{"label": "x", "sentences": []}\n{"label": \n', ["a.jsonl, line 2", "must be JSON"]),
-        ("a.jsonl", '["x"]\n', ["line 1", "must be an object"]),
-        ("a.jsonl", '{"label": "x"}\n', ["line 1", '"sentences" or "text"']),
-        ("a.jsonl", '{"label": "x", "text": "a", "sentences": []}\n', ['either "sentences" or "text"']),
-        ("a.jsonl", '{"label": "x", "sentences": "a b"}\n', ["line 1", "must be a list"]),
+        ("a.jsonl", '["x"]\n', ["line 1", '"sentences": [...]']),
+        ("a.jsonl", '{"label": "x", "sentences": "a b", "text": 3}\n', ["line 1", '"sentences": [...]']),
         ("a.jsonl", '{"label": "x", "sentences": [3]}\n', ["line 1", "not 3"]),
-        ("a.jsonl", '{"label": "x", "text": 3}\n', ['"text" must be a string']),
-        ("a.jsonl", '{"label": 0.5, "text": "a"}\n', ["the label 0.5"]),
         ("a.jsonl", '{"label": "so so", "text": "a"}\n', ["'so so'", "without spaces"]),
         ("a.jsonl", '{"text": "a"}\n', ["line 1", "has no label"]),
         ("a.txt", "pos\ta\nno label\n", ["line 2", "has no label", "LABEL<TAB>text"]),
@@ -104,17 +103,6 @@ def test_mistakes_name_the_line(tmp_path, name, text, parts):
         list(documents_of(path))
     assert all(part in str(error.value) for part in parts), error.value
     assert "\n" not in str(error.value)
-
-
-def test_files_that_cannot_be_read(tmp_path):
-    path = tmp_path / "latin.txt"
-    path.write_bytes(b"pos\tcaf\xe9\n")
-    with pytest.raises(OptionError, match="is not UTF-8"):
-        list(documents_of(path))
-    path = tmp_path / "cut.txt.gz"
-    path.write_bytes(gzip.compress(b"pos\ta\n" * 1000)[:-20])
-    with pytest.raises(OptionError, match="cut.txt.gz: cannot be read"):
-        list(documents_of(path))
 
 
 def test_splits_have_a_share_of_every_label_and_lose_nothing():

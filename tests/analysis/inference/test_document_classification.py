@@ -247,7 +247,7 @@ def test_data_folders_that_cannot_be_used_are_one_line(data, tmp_path):
             call()
     folder = shutil.copytree(data, tmp_path / "bin")
     (folder / "input0" / "valid.bin").write_bytes(b"")
-    with pytest.raises(OptionError, match="is empty; the split 'valid'"):
+    with pytest.raises(OptionError, match="valid.bin: is empty"):
         task_of(folder).load_dataset("valid")
 
 
