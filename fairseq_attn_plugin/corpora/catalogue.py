@@ -14,7 +14,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.toy_corpus import generate, write
 
 from . import parallel
-from .documents import imdb, polarity, write_corpus
+from .documents import imdb, polarity, write_corpus, yahoo_answers, yelp2013
 from .downloads import Download
 from .files import find, read_lines, write_lines
 from .parallel import SPLITS, Treatment, read_sides, tokenize, write_sides
@@ -181,4 +181,6 @@ READERS: Dict[str, Callable[[Job], None]] = {
     "toy_corpus": _toy,
     "polarity_han": lambda job: write_corpus(polarity(job.folder, job.args.fold), job.text),
     "imdb_han": lambda job: write_corpus(imdb(job.folder), job.text),
+    "yelp2013_han": lambda job: write_corpus(yelp2013(job.folder), job.text),
+    "yahoo_answers_han": lambda job: write_corpus(yahoo_answers(job.folder), job.text),
 }

@@ -1,4 +1,4 @@
-"""Corpora of labelled documents as text for fairseq-preprocess: polarity and IMDB.
+"""Corpora of labelled documents as text for fairseq-preprocess: polarity, IMDB, Yelp 2013, Yahoo Answers.
 
 Each reader takes the folder of the corpus and gives the documents of ``train``, ``valid`` and ``test``. A damaged or
 missing file raises ``OptionError``.
@@ -6,13 +6,16 @@ missing file raises ``OptionError``.
 
 from __future__ import annotations
 
+import csv
 import functools
+import io
 import re
 from pathlib import Path
-from typing import Callable, Dict, Iterable, List
+from typing import Callable, Dict, Iterable, Iterator, List, Optional
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
+from fairseq_attn_plugin.text.lines import intact, opened
 from fairseq_attn_plugin.text.reading import Reading, split_sentences, word_splitter
 
 from .files import find, members_of, read_text, split_lines
@@ -115,3 +118,62 @@ def _table(path: Path) -> List[List[str]]:
         if len(row) != 4 or row[0] not in ("neg", "pos"):
             raise OptionError(f"{path}, line {number}: must be label (neg or pos), rating, id and text, by tabs")
     return rows
+
+
+# --- Yelp 2013 of Tang et al. (2015): 335,018 reviews, a tenth each for validation and test
+
+
+def yelp2013(folder: Path) -> Splits:
+    """A line is user, product, stars and text with two tabs between them; ``<sssss>`` separates the sentences.
+
+    The files are in the folder or one below it: the archive has a folder of its own.
+    """
+    splits: Splits = {}
+    for split, part in (("train", "train"), ("valid", "dev"), ("test", "test")):
+        name = f"yelp-2013-{part}.txt.ss"
+        path = next(filter(None, (find(one, name) for one in (folder, *sorted(folder.glob("*/"))))), None)
+        if path is None:
+            raise OptionError(
+                f"{name} is missing in {folder}: unpack emnlp-2015-data.7z there (7z x), or give --data FOLDER with "
+                "yelp-2013-{train,dev,test}.txt.ss"
+            )
+        splits[split] = _yelp_reviews(path)
+    return splits
+
+
+def _yelp_reviews(path: Path) -> Iterator[Document]:
+    for number, line in enumerate(split_lines(read_text(path)), start=1):
+        fields = [field for field in line.split("\t") if field.strip()]
+        if len(fields) != 4 or fields[2].strip() not in ("1", "2", "3", "4", "5"):
+            raise OptionError(
+                f"{path}, line {number}: must be user, product, one to five stars and text, with tabs between them"
+            )
+        sentences = [sentence.split() for sentence in split_sentences(fields[3], "<sssss>")]
+        yield Document(sentences, fields[2].strip(), str(number))
+
+
+# --- Yahoo Answers of Zhang et al. (2015): ten topics of questions with their best answers
+
+
+def yahoo_answers(folder: Path) -> Splits:
+    """A row of ``train.csv`` and ``test.csv`` is class, title, question and best answer, with ``\\n`` for a line break.
+
+    Every tenth row of ``train.csv`` goes to validation.
+    """
+    splits: Splits = {}
+    for split, name, tenth in (("train", "train.csv", False), ("valid", "train.csv", True), ("test", "test.csv", None)):
+        path = find(folder, f"{name}|yahoo_answers_csv/{name}")
+        if path is None:
+            raise OptionError(f"{name} (or {name}.gz) is missing in {folder}")
+        splits[split] = _questions(path, tenth)
+    return splits
+
+
+def _questions(path: Path, tenth: Optional[bool]) -> Iterator[Document]:
+    """The questions in every tenth row, in all others, or (None) in all."""
+    with intact(path), opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
+        for number, row in enumerate(csv.reader(text), 1):
+            if len(row) != 4 or row[0] not in {str(label) for label in range(1, 11)}:
+                raise OptionError(f"{path}, row {number}: must be class (1 to 10), title, question and answer")
+            if tenth in (None, number % 10 == 0):
+                yield _tokenized("\n".join(row[1:]).replace("\\n", "\n"), row[0], str(number))

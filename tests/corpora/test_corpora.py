@@ -126,6 +126,22 @@ def test_a_fold_is_prepared(prepare, corpus_folder):
     assert "was prepared with fold 4, not 5" in prepare("polarity_han", check=False, fold=5).error
 
 
+def test_yelp_is_read_from_a_folder(prepare, corpus_folder):
+    (corpus_folder / "emnlp").mkdir()
+    miniatures.yelp(corpus_folder / "emnlp")
+    done = prepare("yelp2013_han", data=corpus_folder)
+    assert sizes(done, "input0") == [40, 10, 10] and set(done.lines("train.label")) == set("12345")
+    assert any("</s>" in line for line in done.lines("train.input0"))
+
+
+def test_every_tenth_question_of_yahoo_validates(prepare, corpus_folder):
+    miniatures.yahoo(corpus_folder)
+    done = prepare("yahoo_answers_han", data=corpus_folder)
+    assert sizes(done, "label") == [54, 6, 20]
+    assert done.lines("train.input0")[0] == 'why is it 0 ? </s> i ask . </s> twice . </s> because " so " it is .'
+    assert done.lines("valid.input0")[0].startswith("why is it 9 ?")
+
+
 def test_imdb_from_tables_and_from_its_archive(prepare, corpus_folder, tmp_path):
     miniatures.imdb(corpus_folder)
     done = prepare("imdb_han", data=corpus_folder)

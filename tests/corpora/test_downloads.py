@@ -102,7 +102,7 @@ def test_no_server(tmp_path, monkeypatch):
 def test_every_download_has_a_checksum_or_a_least_size():
     args = Namespace(pair="spa-eng", setimes=True)
     downloads = [download for corpus in CORPORA.values() for download in corpus.files(args)]
-    assert all(len(download.known) == 64 or download.least > 1000 for download in downloads) and len(downloads) == 21
+    assert all(len(download.known) == 64 or download.least > 1000 for download in downloads) and len(downloads) == 23
     assert all(download.url.startswith("http") for download in downloads)
 
 

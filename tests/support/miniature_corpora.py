@@ -121,6 +121,18 @@ def polarity_archive(folder: Path) -> None:
             archive.addfile(member, io.BytesIO(data))
 
 
+def yelp(folder: Path) -> None:
+    rng = random.Random(2)
+    for split, count in (("train", 40), ("dev", 10), ("test", 10)):
+        lines = []
+        for number in range(count):
+            text = " <sssss> ".join(
+                " ".join(rng.choices("good bad food".split(), k=3)) for _ in range(rng.randint(1, 3))
+            )
+            lines.append(f"user{number}\t\tplace\t\t{1 + number % 5}\t\t{text}\n")
+        (folder / f"yelp-2013-{split}.txt.ss").write_text("".join(lines))
+
+
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
 
@@ -131,6 +143,13 @@ def lose_a_line(path: Path) -> None:
 
 def damage(path: Path) -> None:
     path.write_bytes(gzip.compress(b"caf\xe9 is not UTF-8\n"))
+
+
+def yahoo(folder: Path) -> None:
+    for name, count in (("train", 60), ("test", 20)):
+        texts = '"I ask.\\nTwice.","Because ""so"" it is."\n'
+        rows = [f'"{1 + n // 2 % 10}","Why is it {n}?",{texts}' for n in range(count)]
+        (folder / f"{name}.csv").write_text("".join(rows))
 
 
 def imdb(folder: Path) -> None:

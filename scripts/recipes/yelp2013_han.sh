@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Yelp 2013 as split by Tang, Qin and Liu (2015): 335,018 reviews of one to five stars, 80 / 10 / 10 %.
+#
+#   fairseq-attn recipe yelp2013_han [prepare] [options of fairseq-train]
+#
+# Variables (default): ARCH, any of han, han_flat and han_mean (han); SEED (1); OUT, folder for all files
+# (out/yelp2013_han); DATA, folder with yelp-2013-{train,dev,test}.txt.ss in place of
+# a download, an archive that `7z x` unpacks in its folder, OUT/downloads/yelp2013_han, before a second call;
+# DEVICE, cpu or auto (auto: a GPU if there is one).
+# Paper: Yang et al. 2016, "Hierarchical Attention Networks for Document Classification". It searches for the
+# learning rate, and starts from word2vec of the training text: --word-embeddings FILE.
+# The text is tokenised and split into sentences.
+# A second call continues: what is there is not made again. With prepare, it ends before the training.
+set -euo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
+
+ARCH=${ARCH:-han} SEED=${SEED:-1} DEVICE=${DEVICE:-auto} DATA=${DATA:-}
+OUT=${OUT:-out/yelp2013_han} CPU=${DEVICE#auto}
+BIN=$OUT/all/data/bin TEXT=$OUT/all/data/text
+[[ $DEVICE =~ ^(auto|cpu)$ ]] || { echo "yelp2013_han: DEVICE=$DEVICE: must be auto or cpu" >&2 && exit 1; }
+
+fairseq-attn prepare yelp2013_han --out "$OUT/all/data" --downloads "$OUT/downloads" ${DATA:+--data "$DATA"}
+if [ ! -d "$BIN" ]; then
+  trap 'rm -rf "$BIN.part.$$"' EXIT
+  # paper: words that occur less than six times are unknown
+  fairseq-preprocess --only-source --workers "$(getconf _NPROCESSORS_ONLN)" --trainpref "$TEXT/train.input0" \
+    --validpref "$TEXT/valid.input0" --testpref "$TEXT/test.input0" --destdir "$BIN.part.$$/input0" --thresholdsrc 6
+  fairseq-preprocess --only-source --workers "$(getconf _NPROCESSORS_ONLN)" --trainpref "$TEXT/train.label" \
+    --validpref "$TEXT/valid.label" --testpref "$TEXT/test.label" --destdir "$BIN.part.$$/label"
+  [ -d "$BIN" ] || mv "$BIN.part.$$" "$BIN"
+fi
+[ "${1:-}" != prepare ] || exit 0
+
+for MODEL in $ARCH; do
+  RUN=$OUT/all/$MODEL.seed$SEED
+  mkdir -p "$RUN"
+  [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
+  [ "$(cat "$RUN/options")" = "$*" ] ||
+    { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
+  if [ ! -e "$RUN/trained" ]; then
+    # paper: GRUs of 50 units in each direction, embeddings of 200, SGD with momentum 0.9, batches of 64
+    fairseq-train "$BIN" --user-dir fairseq_attn_plugin --task document_classification --arch "$MODEL" \
+      --criterion document_classification --rnn gru --word-embed-dim 200 --optimizer nag --momentum 0.9 \
+      --batch-size 64 --required-batch-size-multiple 1 --lr 0.1 --lr-scheduler fixed --force-anneal 8 \
+      --lr-shrink 0.5 --dropout 0.3 --clip-norm 5 --max-epoch 12 --best-checkpoint-metric accuracy \
+      --maximize-best-checkpoint-metric --seed "$SEED" --save-dir "$RUN" --no-epoch-checkpoints \
+      --log-file "$RUN/train.log" ${CPU:+--cpu} "$@"
+    touch "$RUN/trained"
+  fi
+  if [ ! "$RUN/test.html" -nt "$RUN/checkpoint_best.pt" ]; then # classes, and the words with the greatest weights
+    fairseq-attn classify "$BIN" --path "$RUN/checkpoint_best.pt" --gen-subset test --out "$RUN/test.jsonl" \
+      --scores "$RUN/test.json" --plot "$RUN/test.html" ${CPU:+--cpu}
+  fi
+done
+[ -e "$OUT/all/tfidf.test.json" ] || # the baseline: TF-IDF with logistic regression
+  python -m fairseq_attn_plugin.corpora.tfidf "$TEXT" --out "$OUT/all/tfidf.test.json"
