@@ -8,6 +8,7 @@
     bpe.codes or sentencepiece.model   the subword model, if there is one
     test.SRC test.TGT                  the test set as text
     test.hyp.TGT                       its translation
+    README.md                          a card: data, architecture, scores, command of the training
     training/                          corpus, checkpoints and logs of the training; translating needs none of it
 
 A folder of ``fairseq-attn export`` describes its text by the same settings (:class:`Text`).

@@ -23,8 +23,9 @@ from fairseq_attn_plugin.corpora.subwords import segment
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
 from fairseq_attn_plugin.model_folder import SETTINGS, Text, write_model_folder
 from fairseq_attn_plugin.text.reading import build_normalizer
-from fairseq_attn_plugin.writing import read_json, write_json
+from fairseq_attn_plugin.writing import read_json, whole_text, write_json
 
+from .card import CARD, model_card
 from .progress import follow
 from .settings import PER_ROOT, fitting_size, parsed
 
@@ -267,5 +268,8 @@ def _finish(plan: Plan, pairs: Dict[str, int]) -> Dict[str, Any]:
         "request": plan.request,
     }
     (folder / SETTINGS).unlink(missing_ok=True)
+    card = model_card(folder.resolve().name, content, plan.text["subwords"], plan.text["tokenizer"], text.lowercase)
+    with whole_text(folder / CARD, f"{folder / CARD}: cannot be written") as stream:
+        stream.write(card)
     write_model_folder(folder, plan.checkpoints / "checkpoint_best.pt", data / "bin", text, content)
     return scores

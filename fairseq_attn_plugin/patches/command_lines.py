@@ -1,14 +1,16 @@
 """The options of fairseq's commands: ``--help`` shows those of a model, and a slip is one line.
 
 Stock prints the help before it has added the options that ``--arch``, ``--task`` and ``--criterion`` bring. Here the
-page waits for them, and has the values of the architecture and the names that are registered. A slip such as ``--arch
-lstm_sfot`` or ``--atention mqt`` ends with 150 lines of usage in stock; here it is one line with what may be meant.
+page waits for them. The options of a model are shown by the attention mechanisms, scores, normalisers and biases that
+they belong to, with the values of the architecture. A slip such as ``--arch lstm_sfot`` or ``--atention mqt`` ends with
+150 lines of usage in stock; here it is one line with what may be meant.
 """
 
 import argparse
 import sys
+from collections import defaultdict
 from functools import partial
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin import attention as attentions
 from fairseq_attn_plugin.errors import did_you_mean, explain_choice
@@ -35,7 +37,7 @@ def _help_at_the_end(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keep_help_back(parser: Any, words: List[str]) -> None:
-    """Lets the parser's first look at the words not see ``--help``, and its page have the values of the model."""
+    """Lets the parser's first look at the words not see ``--help``, and its page be in groups."""
     look, show = parser.parse_known_args, parser.print_help
 
     def parse_known_args(_words: Any = None, namespace: Any = None) -> Any:
@@ -45,25 +47,40 @@ def _keep_help_back(parser: Any, words: List[str]) -> None:
             if found.arch is None:  # fairseq would fail
                 show()
                 parser.exit()
-            parser.print_help = partial(_show_values, parser, found.arch, show)
+            parser.print_help = partial(_show_groups, parser, found.arch, show)
         return found, extra
 
     parser.parse_known_args = parse_known_args
 
 
-def _show_values(parser: Any, arch: str, show: Callable[..., None], file: Any = None) -> None:
-    values, choices = _values(arch), _choices()
+def _show_groups(parser: Any, arch: str, show: Callable[..., None], file: Any = None) -> None:
+    _group_options(parser, arch)
+    show(file)
+
+
+def _group_options(parser: Any, arch: str) -> None:
+    """Moves the options of a model to groups, one for the model and one for each set of mechanisms."""
+    values = _values(arch)
+    whole = next(group for group in parser._action_groups if group.title == MODEL_GROUP)
+    whole.title = f"options of --arch {arch}"
+    owners, by_owner = _owners(), defaultdict(list)
+    choices = _choices()
     for action in parser._actions:
         if action.help is not None and action.dest in choices:
             action.help += f"; one of {', '.join(choices[action.dest])}"
-    own = next(group for group in parser._action_groups if group.title == MODEL_GROUP)
-    own.title = f"options of --arch {arch}"
-    for action in own._group_actions:
+    for action in whole._group_actions:
         value = getattr(values, action.dest, None)
         if value not in (None, False, "") and action.help is not None and "default" not in action.help:
             shown = str(value).replace("%", "%%")
             action.help += f" (default: {shown})"
-    show(file)
+        by_owner[owners.get(action.dest, ("", ()))].append(action)
+    whole._group_actions[:] = by_owner.pop(("", ()), [])
+    position = parser._action_groups.index(whole)
+    for (option, names), actions in sorted(by_owner.items(), key=lambda item: (item[0][0], -len(item[0][1]), item[0])):
+        group = parser.add_argument_group(f"options of {option} {', '.join(names)}")
+        group._group_actions += actions
+        position += 1
+        parser._action_groups.insert(position, parser._action_groups.pop())
 
 
 def _values(arch: str) -> Any:
@@ -75,6 +92,17 @@ def _values(arch: str) -> Any:
     values = argparse.Namespace()
     ARCH_CONFIG_REGISTRY.get(arch, lambda _: None)(values)
     return values
+
+
+def _owners() -> Dict[str, Tuple[str, Tuple[str, ...]]]:
+    """The option that chooses who takes an option, and who does, by the option's name."""
+    found: Dict[str, Tuple[str, Tuple[str, ...]]] = {}
+    for name in attentions.names():
+        for option in attentions.options_of(attentions.attention_class(name).Config):
+            found[option] = ("--attention", (*found.get(option, ("", ()))[1], name))
+    for parts in (attentions.SCORES, attentions.NORMALIZERS, attentions.BIASES):
+        found.update({option: (parts.option, tuple(parts.having(option))) for option in parts.options()})
+    return found
 
 
 def _choices() -> Dict[str, List[str]]:

@@ -61,6 +61,7 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     model = open_model_folder(out)
     assert model.languages == ("xx", "yy") and set(model.settings["scores"]) == {"bleu", "chrf", "ter"}
     assert model.settings["bpe"] == "subword_nmt" and model.settings["tokenizer"]["escape"] is False
+    assert (out / "README.md").read_text().startswith('---\nlanguage:\n- "xx"\n- "yy"\n')
     test = model.test_file("reference").read_text().splitlines()
     assert all(line.endswith(", it's!") for line in test) and model.settings["pairs"]["test"] == len(test)
     assert "it &apos;s" not in (out / "training" / "data" / "text" / "train.yy").read_text()

@@ -25,19 +25,33 @@ def group(text: str, title: str) -> str:
     return text.split(f"\n{title}:\n")[1].split("\n\n")[0]
 
 
-def test_options_have_the_values_of_the_architecture(capsys):
+def test_options_are_in_groups_with_the_values_of_the_architecture(capsys):
     text = page(capsys, "--arch", "lstm_adm")
     own = " ".join(group(text, "options of --arch lstm_adm").split())
-    assert "attention mechanism; one of aqt, " in own and "structured (default: mqt)" in own
-    assert "encoder embedding dimension (default: 256)" in own and "Model-specific configuration" not in text
+    assert (
+        "attention mechanism; one of aqt, " in own
+        and "structured (default: mqt)" in own
+        and "encoder embedding dimension (default: 256)" in own
+    )
+    assert "--adm-pairs" in group(text, "options of --attention aqt, mqt") and "--adm-pairs" not in own
+    assert "Model-specific configuration" not in text
+
+
+def test_every_option_of_every_mechanism_stands_once_below_its_mechanisms(capsys):
+    text = page(capsys, "data", "--arch", "attn_lstm").split("\noptions of --arch attn_lstm:\n")[1]
     for name in attentions.names():
         for option in attentions.options_of(attentions.attention_class(name).Config):
-            assert f"--{option.replace('_', '-')} " in own, option
+            flag = "\n  --" + option.replace("_", "-")
+            assert len([part for part in text.split("\n\n") if flag + " " in part or flag + "\n" in part]) == 1, flag
+            title = next(line for line in text.split(flag)[0].splitlines()[::-1] if line.startswith("options of"))
+            assert name in title.rstrip(":").split("--attention ")[1].split(", ")
 
 
 def test_options_of_others_and_pages_of_others(capsys):
     text = page(capsys, "--arch", "lstm_latent", "--criterion", "latent_alignment", "--task", "translation")
-    assert "--objective" in text and "--source-lang" in text and "--attention-hidden-dim" in text
+    assert "--objective" in text and "--source-lang" in text
+    assert "--attention-hidden-dim" in group(text, "options of --attention-score additive")
+    assert "--attention-bias-window" in group(text, "options of --attention-bias fertility, markov")
     assert "one of entmax15, fusedmax, softmax, sparsemax" in " ".join(text.split())
     text = page(capsys, "--arch", "lstm")
     assert "embedding dimension (default: 512)" in group(text, "options of --arch lstm")
