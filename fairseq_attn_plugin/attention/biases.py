@@ -285,7 +285,7 @@ class FertilityBias(Bias):
     It has a penalty, the negative log-likelihood of the words' fertilities under a prediction from their encodings
     (Cohn et al. 2016: global fertility):
 
-        - sum_j log N( sum_t a_tj ; m(h_j), v(h_j) )
+        loss = -sum_j log N( sum_t a_tj ; m(h_j), v(h_j) )
         m = softplus(w_m . h_j + b_m),   v = softplus(w_v . h_j + b_v) + 0.05
 
     The smallest variance bounds it from below: without it the likelihood of a word whose fertility is predicted exactly
