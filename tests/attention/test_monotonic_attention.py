@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from attention_cases import attend, batch_of, draw_queries, make
+from attention_cases import make
 
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.testing.subject import attend, batch_of, draw_queries
 
 
 @pytest.mark.parametrize("name", ["monotonic", "mocha"])
