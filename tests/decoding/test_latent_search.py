@@ -11,13 +11,14 @@ from models_for_tests import build
 from test_search import assert_forced_scores, both, final, generator, sample, sharpened
 from test_search import assert_same as assert_same_hypotheses
 from test_shortlist import write
-from test_stepper import batch, fixed, walk
+from test_stepper import batch, fixed, tracing, walk
 
 from fairseq_attn_plugin.decoding.shortlist import Shortlist
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
 
+__all__ = ["tracing"]  # steps with and without a trace
 LINEAR = {"output_layer": "linear"}
 SHARED = {"decoder_embed_dim": 9, "decoder_out_embed_dim": 9, "share_decoder_input_output_embed": True}
 PREDICTIONS = [

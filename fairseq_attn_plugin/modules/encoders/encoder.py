@@ -100,7 +100,7 @@ class LSTMEncoder(SourceEncoder):
         elif padding is None and (fixed_weights() is None or self.kind != "lstm"):
             encodings, last = self.rnn(embeddings)
             parts = last if isinstance(last, tuple) else (last,)  # [layers * directions, B, H]
-            states = [part.transpose(0, 1).flatten(1).unflatten(1, (self.num_layers, -1)) for part in parts]
+            states = [part.transpose(0, 1).reshape(embeddings.size(0), self.num_layers, -1) for part in parts]
         else:
             encodings, states = self._encode_frozen(embeddings, padding)
         return {
@@ -190,14 +190,14 @@ class LSTMEncoder(SourceEncoder):
 
     def _at_ends(self, outputs: Tensor, ends: Tensor) -> Tensor:
         """Of hidden states ``[B, N, directions * H]`` the last of each direction, ``[B, directions * H]``."""
-        by_direction = outputs.unflatten(-1, (len(self._names), -1))  # [B, N, directions, H]
+        by_direction = outputs.reshape(*outputs.shape[:2], len(self._names), -1)  # [B, N, directions, H]
         index = ends[:, None, : len(self._names), None].expand(-1, 1, -1, self.rnn.hidden_size)
         return by_direction.gather(1, index).flatten(1)
 
     def _stacked(self, hidden: List[Tensor], cells: List[Tensor]) -> List[Tensor]:
         """States ``[B, layers, directions * H]`` of hidden states by layer, of cell states by layer and direction."""
         states = [torch.stack(hidden, dim=1)]
-        return states + [torch.cat(cells, dim=-1).unflatten(-1, (self.num_layers, -1))] if cells else states
+        return states + [torch.cat(cells, dim=-1).view(cells[0].size(0), self.num_layers, -1)] if cells else states
 
 
 def _nothing(embeddings: Tensor) -> Tensor:
