@@ -146,7 +146,6 @@ def test_numbers_out_of_range(size, frequent, message, file):
     ("text", "message"),
     [
         (None, "cannot be read: No such file"),
-        ("w0\tw1\n", "line 1: must be an entry of a lexicon"),
         ("a\tw1\t1\nb\tw1\t1\nw0\tw1\t1\n", "only 1 of its 3 source words have a translation within the vocab"),
         ("w0\ta\t1\n", "only 0 of its 1 source words"),
     ],

@@ -9,9 +9,6 @@ import torch
 
 from fairseq_attn_plugin.attention import attention_class, names
 from fairseq_attn_plugin.testing import Subject
-from fairseq_attn_plugin.testing.subject import DIM, attend, batch_of, draw_queries, precompute, step_at
-
-__all__ = ["CASES", "DIM", "attend", "batch_of", "draw_queries", "make", "mechanisms", "precompute", "step_at"]
 
 # Source words (see testing.subject.words_of) that further votes go to, by the decoder's input word; 1 is padding.
 TABLE = [[1, 1, 1]] * 4 + [[4, 6, 1], [5, 1, 1], [7, 9, 10], [1, 1, 1], [11, 8, 4], [6, 1, 1], [10, 7, 5], [9, 11, 8]]

@@ -1,14 +1,8 @@
-"""Sums over pairs of positions, on a processor and on a GPU.
+"""Sums over pairs of positions, on a processor and on a GPU: :mod:`.all_pairs`, or one compiled kernel.
 
-For vectors x_1..x_N of one sentence let L_jk = tanh(x_j + x_k), element by element (equation 10 of
-Charalampous and Chatzis). Attention density matrices need
-
-    pooled_tanh:    g_k    = sum_{j != k} L_jk                     (mqt)
-    pooled_basis:   G_{mk} = sum_{j != k} l_m(L_jk),  m = 1..M     (aqt)
-
-over the real positions j, where l_m is the Lagrange basis of M Chebyshev nodes. :mod:`.all_pairs` forms the N^2 pairs
-in blocks. Captured training steps of a GPU (``--cuda-graphs``, which asks by :func:`compiling`) have one kernel of
-torch.compile: it reads x, forms the values of its pairs in registers and writes the sums of the Chebyshev polynomials
+:mod:`.all_pairs` has the definitions, and forms the N^2 pairs in blocks. Captured training steps of a GPU
+(``--cuda-graphs``, which asks by :func:`compiling`) have one kernel of torch.compile: it reads x, forms the values of
+its pairs L_jk = tanh(x_j + x_k) in registers and writes the sums of the Chebyshev polynomials
 
     S_pk = sum_{j != k} T_p(L_jk),   p = 1..P
 
