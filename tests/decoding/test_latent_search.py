@@ -15,7 +15,6 @@ from test_stepper import batch, fixed, tracing, walk
 
 from fairseq_attn_plugin.decoding.shortlist import Shortlist
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
-from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
 
 __all__ = ["tracing"]  # steps with and without a trace
@@ -175,8 +174,3 @@ def test_a_model_that_only_copies_gives_the_source():
         net_input = {"src_tokens": source, "src_lengths": torch.tensor([len(tokens)])}
         best = generator("plugin", [model], beam=2).generate([model], {"net_input": net_input})[0][0]
         assert best["tokens"].tolist() == tokens and abs(float(best["score"])) < 1e-4
-
-
-def test_copies_have_no_shortlist(tmp_path):
-    with pytest.raises(OptionError, match="--shortlist .*: a model that copies"):
-        generator("plugin", [make_copying()], shortlist=str(tmp_path / "none"))

@@ -128,9 +128,10 @@ def test_translations_consist_of_its_words(beam, file, monkeypatch):
     assert 17 in used and used <= words
 
 
-def test_adaptive_softmax_has_none(file):
-    with pytest.raises(OptionError, match=f"^--shortlist {file}: .*takes none"):
-        generator("plugin", final(*models_of("adaptive softmax")), shortlist=file)
+def test_some_models_have_none(file):
+    for models in (models_of("adaptive softmax"), [build("attn_lstm", copy_attention=True)]):
+        with pytest.raises(OptionError, match=f"^--shortlist {file}: .*takes none"):
+            generator("plugin", final(*models), shortlist=file)
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,6 @@ def seed():
     torch.manual_seed(0)
 
 
-@pytest.mark.parametrize(("cell", "shapes"), [(lstm_cell, ((3, 8), (3, 2))), (gru_cell, ((3, 6), (3, 6), (3, 2)))])
-def test_cell_gradcheck(cell, shapes):
-    assert torch.autograd.gradcheck(cell, [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes])
-
-
 @kinds
 def test_cell_equals_torchs(kind):
     reference = (nn.LSTMCell if kind == "lstm" else nn.GRUCell)(4, 6)

@@ -76,7 +76,7 @@ def _by_one_expression(x: Tensor, degree: int, pad_mask: Optional[Tensor]) -> Op
     otherwise."""
     if exporting():
         return sums_of_pairs(x, words_in(x, pad_mask), degree)
-    return fused_sums(x, degree, pad_mask) if fuses(x) else None
+    return _Sums.apply(x, words_in(x, pad_mask), degree) if fuses(x) else None
 
 
 @contextlib.contextmanager
@@ -92,21 +92,6 @@ def compiling() -> Iterator[None]:
 def fuses(x: Tensor) -> bool:
     """Whether sums over pairs of ``x`` are to be compiled."""
     return _state["wanted"] and not _state["broken"] and x.device.type == "cuda"
-
-
-def fused_sums(x: Tensor, degree: int, pad_mask: Optional[Tensor] = None) -> Tensor:
-    """S_pk for p = 1..degree.
-
-    Args:
-        x: ``[B, N, D]``; half precision is summed in float32
-        degree: P
-        pad_mask: ``[B, N]``, True on padding, which adds nothing and receives zeros
-
-    Returns:
-        ``[B, N, P, D]``
-    """
-    sums: Tensor = _Sums.apply(x, words_in(x, pad_mask), degree)
-    return sums
 
 
 def words_in(x: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
