@@ -41,8 +41,8 @@ def named(made):
     return f"{made.func.__module__}-{made.keywords}"
 
 
-def assert_same(model, net_input, temperature=1.0, tolerance=1e-5):
-    steppers = ModelStepper(model, temperature), fixed(model, temperature=temperature)
+def assert_same(model, net_input, tolerance=1e-5):
+    steppers = ModelStepper(model), fixed(model)
     for one, other in zip(*(walk(stepper, net_input) for stepper in steppers)):
         torch.testing.assert_close(other[0].exp().sum(-1), torch.ones(len(other[0])))
         torch.testing.assert_close(other[0], one[0], rtol=tolerance, atol=tolerance)
@@ -58,11 +58,6 @@ PACKED += [(made, rows) for made in (*MODELS[:8:7], *POSTERIOR[:4:3]) for rows i
 )
 def test_packed_products(made, lengths, tracing):
     assert_same(made(torch.float32), batch(lengths))
-
-
-@pytest.mark.parametrize("made", MODELS[:4], ids=named)
-def test_temperature(made, tracing):
-    assert_same(made(torch.float32), batch(), temperature=1.7)
 
 
 def test_blocks(monkeypatch):

@@ -32,7 +32,7 @@ from ..base import Attention, AttentionConfig, AttentionOutput
 from ..part_registry import need_own
 from ..registry import register_attention
 from .election_files import MOST_WORDS, read_recommendation
-from .gaussian_weights import Curve, Places, places_of, steps_of, weights_at
+from .gaussian_weights import NARROWEST, Curve, Places, places_of, steps_of, weights_at
 from .windows import Rule
 
 
@@ -147,13 +147,13 @@ class GaussianAttention(Attention):
         return GaussianMemory(share(encodings), tokens, torch.cat(columns, dim=-1))
 
     def _curve(self, dtype: torch.dtype) -> Curve:
-        values: Any
+        divided = self.config.max_normalize
         if self.config.trained and torch.is_grad_enabled():
             kind = torch.promote_types(dtype, torch.float32)
-            values = (self.log_ratio.to(kind), self.log_sigma.to(kind), self.mean.to(kind))
-        else:
-            values = map(self._number, ("log_ratio", "log_sigma", "mean"))
-        return Curve.of(self.config.max_normalize, *values)
+            log_ratio, log_sigma, mean = (x.to(kind) for x in (self.log_ratio, self.log_sigma, self.mean))
+            return Curve(log_ratio.exp(), log_sigma.exp().clamp(min=NARROWEST), mean, divided)
+        ratio, sigma, mean = map(self._number, ("log_ratio", "log_sigma", "mean"))
+        return Curve(math.exp(ratio), max(math.exp(sigma), NARROWEST), mean, divided)
 
     def _columns(self, steps: Tensor, places: Places, curve: Curve, votes: bool, dtype: torch.dtype) -> List[Tensor]:
         """Weights, scores, and, if there are ``votes``, the weights that positions with a vote have, of some steps."""
