@@ -26,10 +26,9 @@ from ..attention import Attention, AttentionOutput, attention_statistics, index_
 from ..ops.deferred import Linear
 from ..ops.precision import autocast_enabled, fixed_weights
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
-from .dropout import Dropout
 from .encoders.source_encoder import EncoderOut
 from .recurrence import DropoutMasks, LayerStates, step_weights, stepped
-from .rnn import KINDS, STATES, run, uniform_
+from .rnn import KINDS, STATES, Dropout, run, uniform_
 from .source_memory import Intervention, SentenceAttention, SourceMemory
 
 # keys of fairseq's incremental state

@@ -45,11 +45,8 @@ class FirstOrderDecoder(LatentDecoder):
     """
 
     predicts_stepwise = False  # b_t depends on all steps so far
-
-    def __init__(self, *args: Any, **options: Any):
-        super().__init__(*args, **options)
-        self.jumps: nn.Parameter
-        self.monotonic = False
+    jumps: nn.Parameter
+    monotonic = False
 
     def use_jumps(self, window: int, monotonic: bool) -> None:
         """Makes the trained factors of the jumps, all one at first; :attr:`jumps` are their logarithms."""

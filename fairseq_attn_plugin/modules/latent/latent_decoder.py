@@ -50,6 +50,8 @@ class LatentDecoder(LSTMDecoder):
     """
 
     trained_soft: Tensor
+    sums_losses = False  # type: ignore[assignment]  # the losses of latent alignments have objectives of their own
+    returns_log_probs = True  # type: ignore[assignment]  # those of the mixture over alignments
 
     def __init__(self, *args: Any, out_embed_dim: int, **options: Any):
         # o may have any width, because it is not fed back: no layer is needed before the vocabulary projection
@@ -62,16 +64,6 @@ class LatentDecoder(LSTMDecoder):
                 self.fc_out = uniform_(Linear(out_embed_dim, len(self.dictionary)))
         # a number, so that checkpoints can be averaged
         self.register_buffer("trained_soft", torch.zeros(()))
-
-    @property
-    def sums_losses(self) -> bool:
-        """No: the losses of latent alignments have objectives of their own."""
-        return False
-
-    @property
-    def returns_log_probs(self) -> bool:
-        """Yes: those of the mixture over alignments."""
-        return True
 
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
         """The state itself: o_t depends on the alignment."""
