@@ -124,18 +124,16 @@ def build_attention(name: str, query_dim: int, memory_dim: int, **options: Any) 
     for key, value in options.items():
         full = by_field.get(key, key if key in taken else f"attention_{key}")
         if full not in taken:
-            _explain_missing(name, cls, key, full, taken)
+            if "bias" not in cls.takes and (full in SCORES.options() or full in BIASES.options()):
+                raise OptionError(
+                    f"{flag(full)}: {name} attention has no scores; leave it out, or choose another --attention"
+                )
+            raise OptionError(f"attention {name} has no option {key!r}; it has {', '.join(sorted(taken))}")
         values[full] = value
     config = cls.Config(**{own[full].field.name: value for full, value in values.items() if full in own})
     vars(config)["of_parts"] = {full: value for full, value in values.items() if full not in own}
     _check_flags(cls, config)
     return cls(query_dim, memory_dim, config)
-
-
-def _explain_missing(name: str, cls: Type[Attention], key: str, full: str, taken: Dict[str, Option]) -> None:
-    if "bias" not in cls.takes and (full in SCORES.options() or full in BIASES.options()):
-        raise OptionError(f"{flag(full)}: {name} attention has no scores; leave it out, or choose another --attention")
-    raise OptionError(f"attention {name} has no option {key!r}; it has {', '.join(sorted(taken))}")
 
 
 def idle_options(mechanism: Type[Attention], values: Callable[[str], Any]) -> Dict[str, Parts[Any]]:

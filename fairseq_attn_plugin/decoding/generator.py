@@ -33,11 +33,8 @@ def generator_class(models: List[Any], options: DecodingOptions, print_alignment
     Raises:
         OptionError: alignments of models without attention, or options that fairseq's search does not have
     """
-    if (
-        options.decoding_engine == "stock"
-        or not models
-        or not all(isinstance(model, AttnLSTMModel) for model in models)
-    ):
+    ours = bool(models) and all(isinstance(model, AttnLSTMModel) for model in models)
+    if options.decoding_engine == "stock" or not ours:
         options.check_unused(
             "--decoding-engine stock, or a model of another package, is decoded by fairseq's own search"
         )

@@ -50,20 +50,15 @@ class Places(NamedTuple):
 
 
 def can_replay(steppers: Any, options: Any, net_input: Dict[str, Any], prefix: Optional[Tensor]) -> bool:
-    """Whether a batch is searched by :class:`ReplayedSearch`."""
+    """Whether a batch is searched by :class:`ReplayedSearch`: not where a step asks for numbers of the device, as a
+    latent alignment does, for its kind of prediction and to see whether sums of exponentials are safe."""
     return (
         net_input["src_tokens"].device.type == "cuda"
-        and not any(waits(stepper.decoder) for stepper in steppers)
+        and not any(isinstance(stepper.decoder, LatentDecoder) for stepper in steppers)
         and prefix is None
         and options.sampling is None
         and not (options.no_repeat or options.eos_norm)
     )
-
-
-def waits(decoder: Any) -> bool:
-    """Whether a step asks for numbers of the device: a latent alignment does, for its kind of prediction and to see
-    whether sums of exponentials are safe."""
-    return isinstance(decoder, LatentDecoder)
 
 
 def copies_of(state: Any) -> Any:

@@ -23,10 +23,9 @@ from torch import Tensor, nn
 from .. import attention as attentions
 from ..errors import OptionError
 from ..modules.document_pooling import AttentionPooling, MeanPooling, layout_of
-from ..modules.dropout import Dropout
 from ..modules.embeddings import word_embedding
 from ..modules.encoders.ragged import BlockRNN, RaggedEncoder
-from ..modules.rnn import KINDS, uniform_
+from ..modules.rnn import KINDS, Dropout, uniform_
 from ..ops.deferred import Linear
 from ..ops.precision import precision_of, products_in, training_precision
 from ..options import need, option

@@ -131,17 +131,6 @@ class LSTMDecoder(RecurrentDecoder):
         features = self._output_features(decoded.features)
         return self._predict(features, decoded.weights, encoder_out["tokens"], normalized)
 
-    def extract_features(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: EncoderOut,
-        incremental_state: Optional[Dict[str, Any]] = None,
-        **unused: Any,
-    ) -> Tuple[Tensor, Dict[str, Any]]:
-        """As :meth:`forward`, without the vocabulary projection, lexicon and copies: ``[R, T, F]``."""
-        decoded, _ = self.decode(prev_output_tokens, encoder_out, incremental_state)
-        return self._output_features(decoded.features), self._extra(decoded)
-
     def log_probs(self, context: Tensor, hidden: Tensor, weights: Tensor, tokens: Tensor) -> Tensor:
         """log p(y) ``[B, R, V]`` of R steps with any contexts and states, apart from the recurrence.
 

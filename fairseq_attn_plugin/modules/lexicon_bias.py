@@ -134,12 +134,6 @@ class LexiconBias(nn.Module):
         own = {prefix + name: getattr(self, name) for name in ("entries", "probabilities")}
         if not any(name in state_dict for name in own):
             return
-        stored = {name: state_dict[name] for name in own if name in state_dict}
-        if self.active and not all(
-            value.shape == own[name].shape and torch.equal(value.to(own[name]), own[name])
-            for name, value in stored.items()
-        ):
-            logger.warning(f"{OPTION}: the checkpoint has another lexicon, which is used instead")
-        for name, value in stored.items():
-            setattr(self, name[len(prefix) :], own[name].new_zeros(value.shape))
+        for name in set(own).intersection(state_dict):
+            setattr(self, name[len(prefix) :], own[name].new_zeros(state_dict[name].shape))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

@@ -27,7 +27,7 @@ from ..ops.dropout import dropout_mask
 from ..ops.gru import gru_cell
 from ..ops.lstm import fused_lstm_cell, has_fused_cell, lstm_cell
 from ..ops.precision import fixed_weights, product_type
-from .dropout import Dropout
+from .rnn import Dropout
 
 
 class LayerStates(NamedTuple):

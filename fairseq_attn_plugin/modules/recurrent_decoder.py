@@ -26,10 +26,9 @@ from ..attention import Attention, AttentionOutput, attention_statistics, index_
 from ..ops.deferred import Linear
 from ..ops.precision import autocast_enabled, fixed_weights
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
-from .dropout import Dropout
 from .encoders.source_encoder import EncoderOut
 from .recurrence import DropoutMasks, LayerStates, step_weights, stepped
-from .rnn import KINDS, STATES, run, uniform_
+from .rnn import KINDS, STATES, Dropout, run, uniform_
 from .source_memory import Intervention, SentenceAttention, SourceMemory
 
 # keys of fairseq's incremental state
@@ -223,24 +222,20 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
     def _first_states(
         self, encoder_out: EncoderOut, name: str, projection: Optional[nn.Module], rows: Tensor
     ) -> Tensor:
-        """``[R, layers, Ds]``; an encoder without cell states gives its hidden ones."""
+        """``[R, layers, Ds]``; an encoder without cell states gives its hidden ones.
+
+        Layers are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
+        """
         if self.zero_init:
             zeros: Tensor = encoder_out["encodings"].new_zeros(rows.size(0), self.num_layers, self.hidden_size)
             return zeros
         states = encoder_out["hidden" if encoder_out[name] is None else name]
-        chosen = self.sources_of_layers(states.size(1))
+        chosen = [max(0, layer + states.size(1) - self.num_layers) for layer in range(self.num_layers)]
         if chosen != list(range(states.size(1))):
             states = torch.stack([states[:, layer] for layer in chosen], dim=1)
         if len(rows) > len(states):  # else the rows are the sentences
             states = states.index_select(0, rows)
         return states if projection is None else projection(states)
-
-    def sources_of_layers(self, encoder_layers: int) -> List[int]:
-        """For each layer the one of ``encoder_layers`` layers whose last state it starts from.
-
-        They are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
-        """
-        return [max(0, layer + encoder_layers - self.num_layers) for layer in range(self.num_layers)]
 
     def _decode_at_once(
         self, inputs: DecoderInputs, attend: Optional[SentenceAttention], progress: Progress

@@ -1,4 +1,4 @@
-"""The kinds of recurrent layers of encoders and decoders, ``--rnn lstm`` and ``--rnn gru``.
+"""The kinds of recurrent layers of encoders and decoders, ``--rnn lstm`` and ``--rnn gru``, and their dropout.
 
 A module keeps its layers under the name of their kind, so that a checkpoint says what they are
 (``encoder.lstm.weight_ih_l0``, ``decoder.gru.weight_hh_l1``).
@@ -6,9 +6,10 @@ A module keeps its layers under the name of their kind, so that a checkpoint say
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Tuple, Type
+from typing import Any, Dict, Optional, Tuple, Type
 
 import torch
+from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from ..ops.devices import constant
@@ -18,6 +19,14 @@ from ..ops.lstm import CLOSED, computed_by_layers, lstm_layer
 
 KINDS: Dict[str, Type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 STATES = {"lstm": ("hidden", "cell"), "gru": ("hidden",)}  # what a layer of each kind hands to its next step
+
+
+class Dropout(FairseqDropout):
+    """fairseq's dropout module with the masks of :mod:`fairseq_attn_plugin.ops.dropout`; ``--retain-dropout`` keeps it
+    in inference."""
+
+    def forward(self, x: Tensor, inplace: bool = False) -> Any:
+        return dropout(x, self.p, self.training or self.apply_during_inference)
 
 
 def uniform_(module: nn.Module, bound: float = 0.1) -> nn.Module:

@@ -213,7 +213,14 @@ def _plain(fields: Tensor, coupling: Tensor) -> Tensor:
     """
     limit = 40.0 + 2.0 * coupling.abs()  # beyond it a message is +-k to the last digit
     bounded = torch.minimum(torch.maximum(fields, -limit), limit)
-    from_left, from_right = _plain_messages(torch.stack([bounded, bounded.flip(-1)]), coupling).unbind(0)
+    both = torch.stack([bounded, bounded.flip(-1)])
+    zero = torch.zeros_like(both)
+    maps = torch.stack([torch.stack([both + coupling, both]), torch.stack([zero, zero + coupling])])
+    composed = (scripted(_plain_scan) if torch.jit.is_tracing() else _plain_scan)(maps)
+    top, bottom = (torch.logsumexp(row, dim=0) for row in composed.unbind(0))  # at V_0 = 0
+    odds = top - bottom
+    messages = F.softplus(odds + coupling) - F.softplus(odds - coupling) - coupling
+    from_left, from_right = F.pad(messages[..., :-1], (1, 0)).unbind(0)  # of the positions before
     return fields + from_left + from_right.flip(-1)
 
 
@@ -229,14 +236,3 @@ def _plain_scan(maps: Tensor) -> Tensor:
         maps = torch.cat([maps[..., :reach], joined - joined[1:, 1:]], dim=-1)
         reach = 2 * reach
     return maps
-
-
-def _plain_messages(fields: Tensor, coupling: Tensor) -> Tensor:
-    """The message that every position receives from the positions before it, ``[..., N]``."""
-    zero = torch.zeros_like(fields)
-    maps = torch.stack([torch.stack([fields + coupling, fields]), torch.stack([zero, zero + coupling])])
-    composed = (scripted(_plain_scan) if torch.jit.is_tracing() else _plain_scan)(maps)
-    top, bottom = (torch.logsumexp(row, dim=0) for row in composed.unbind(0))  # at V_0 = 0
-    odds = top - bottom
-    messages = F.softplus(odds + coupling) - F.softplus(odds - coupling) - coupling
-    return F.pad(messages[..., :-1], (1, 0))

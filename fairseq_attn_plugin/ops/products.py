@@ -33,11 +33,6 @@ _SMALLEST = 1 << 12
 _ROWS = 64
 
 
-def _has_onednn() -> bool:
-    ops = torch.ops.mkldnn
-    return hasattr(ops, "_linear_pointwise") and hasattr(ops, "_reorder_linear_weight")
-
-
 @functools.lru_cache(maxsize=None)
 def by_intel() -> bool:
     """Whether the processor is one of those that MKL was written for."""
@@ -48,7 +43,7 @@ def by_intel() -> bool:
 def _by_onednn(matrix: Tensor, dtype: torch.dtype = torch.float32) -> bool:
     """Whether products of a matrix are asked of oneDNN, and not of torch, if they are of type ``dtype``."""
     suits = matrix.device.type == "cpu" and matrix.dtype == dtype and not (dtype == torch.float32 and by_intel())
-    return suits and torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled and _has_onednn()
+    return suits and torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled
 
 
 def tall(x: Tensor, dtype: torch.dtype) -> Tensor:

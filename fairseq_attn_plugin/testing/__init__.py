@@ -1,7 +1,6 @@
-"""Checks for authors: one function runs the whole contract on a mechanism, a score, a normaliser, a bias, an objective
-or an encoder."""
+"""Checks for authors: one function runs the whole contract on a mechanism, a score, a normaliser, a bias or an
+objective."""
 
-from .encoders import check_encoder
 from .mechanisms import CHECKS, check_attention, check_bias, check_normalizer, check_score
 from .objectives import check_objective
 from .subject import Subject
@@ -11,7 +10,6 @@ __all__ = [
     "Subject",
     "check_attention",
     "check_bias",
-    "check_encoder",
     "check_normalizer",
     "check_objective",
     "check_score",

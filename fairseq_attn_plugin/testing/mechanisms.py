@@ -16,14 +16,6 @@ from .subject import LENGTHS, Subject, attend, batch_of, draw_queries, precomput
 
 _B = len(LENGTHS)
 Check = Callable[[Subject], None]
-# By title, in the order in which they run.
-CHECKS: Dict[str, Check] = {}
-
-
-def check(function: Check) -> Check:
-    """Enters a check under the name of its function."""
-    CHECKS[function.__name__] = function
-    return function
 
 
 def equal(actual: Any, expected: Any, rule: str, **tolerances: float) -> None:
@@ -40,7 +32,6 @@ def require(right: Any, rule: str) -> None:
 # --- what must not matter: padding, the other sentences of a batch, single steps, hypotheses and their order
 
 
-@check
 def padding(subject: Subject) -> None:
     module, results = subject.build(), []
     for side, width in (("left", 6), ("right", 6), ("left", 13), ("right", 9)):
@@ -52,7 +43,6 @@ def padding(subject: Subject) -> None:
         equal(result, results[0], rule)
 
 
-@check
 def garbage_on_padding(subject: Subject) -> None:
     module = subject.build()
     encodings, pad_mask, _ = batch_of()
@@ -61,7 +51,6 @@ def garbage_on_padding(subject: Subject) -> None:
     equal(attend(module, draw_queries(), filled, pad_mask), expected, "encodings on padding must not be read")
 
 
-@check
 def batch_mates(subject: Subject) -> None:
     module = subject.build()
     encodings, pad_mask, sentences = batch_of()
@@ -72,7 +61,6 @@ def batch_mates(subject: Subject) -> None:
         equal((alone, weight), (context[row : row + 1], found[row : row + 1, :, ~pad_mask[row]]), rule)
 
 
-@check
 def sentence_without_words(subject: Subject) -> None:
     module = subject.build()
     encodings, pad_mask, _ = batch_of()
@@ -90,7 +78,6 @@ def sentence_without_words(subject: Subject) -> None:
     require(encodings.grad.isfinite().all(), "a row of padding only must not make gradients infinite or NaN")
 
 
-@check
 def single_steps(subject: Subject) -> None:
     module = subject.build()
     encodings, pad_mask, _ = batch_of()
@@ -100,7 +87,6 @@ def single_steps(subject: Subject) -> None:
     equal(stepwise(module, draw_queries(), memory), whole, rule)
 
 
-@check
 def hypotheses(subject: Subject) -> None:
     """As beam search does it: K hypotheses of a sentence are K queries of the same step."""
     module, beam = subject.build(), 3
@@ -121,7 +107,6 @@ def hypotheses(subject: Subject) -> None:
     equal(torch.stack(contexts, 1), apart, rule)
 
 
-@check
 def reordering(subject: Subject) -> None:
     module, order = subject.build(), torch.tensor([2, 2, 0, 3, 1])
     encodings, pad_mask, _ = batch_of()
@@ -137,7 +122,6 @@ def reordering(subject: Subject) -> None:
 # --- what a mechanism returns: shapes, weights, gradients, precision; its state dictionary
 
 
-@check
 def shapes(subject: Subject) -> None:
     sizes = [(5, 5), (4, 3)]
     for query_dim, memory_dim in sizes:
@@ -175,7 +159,6 @@ def _check_tensors(tensors: Any, what: str) -> None:
     map_tensors(one, tensors)
 
 
-@check
 def weights(subject: Subject) -> None:
     module = subject.build()
     encodings, pad_mask, _ = batch_of()
@@ -189,7 +172,6 @@ def weights(subject: Subject) -> None:
     equal(context, found @ encodings, "the context must be the sum of the encodings by their weights")
 
 
-@check
 def log_weights(subject: Subject) -> None:
     module = subject.build()
     if not module.normalized:
@@ -203,7 +185,6 @@ def log_weights(subject: Subject) -> None:
     require((logs.masked_select(pad_mask[:, None]) == LOG_ZERO).all(), "log_weights must be LOG_ZERO on padding")
 
 
-@check
 def gradients(subject: Subject) -> None:
     module = subject.build()
     encodings, pad_mask, _ = batch_of()
@@ -219,7 +200,6 @@ def gradients(subject: Subject) -> None:
         raise AssertionError(f"gradients must equal finite differences. {error}") from None
 
 
-@check
 def half_precision(subject: Subject) -> None:
     encodings, pad_mask, _ = batch_of(dtype=torch.float32)
     module = subject.build(torch.float32)
@@ -237,7 +217,6 @@ def half_precision(subject: Subject) -> None:
         equal(context.float(), expected, f"{dtype} must be close to float32", rtol=0.1, atol=0.15)
 
 
-@check
 def extreme_scores(subject: Subject) -> None:
     module = subject.build(torch.float32)
     encodings, pad_mask, _ = batch_of(dtype=torch.float32)
@@ -249,7 +228,6 @@ def extreme_scores(subject: Subject) -> None:
     require(finite, "weights and gradients of very large scores must be finite")
 
 
-@check
 def state_dict(subject: Subject) -> None:
     module, other = subject.build(), subject.build()
     for parameter in other.parameters():
@@ -260,7 +238,6 @@ def state_dict(subject: Subject) -> None:
         require(torch.equal(one, two), "a module with the state dictionary of another must give equal results")
 
 
-@check
 def nothing_kept(subject: Subject) -> None:
     module = subject.build()
     attributes = {key: set(vars(part)) for key, part in module.named_modules()}
@@ -276,6 +253,15 @@ def nothing_kept(subject: Subject) -> None:
 
 
 # --- the whole contract
+
+# By title, in the order in which they run.
+CHECKS: Dict[str, Check] = {
+    check.__name__: check
+    for check in (
+        *(padding, garbage_on_padding, batch_mates, sentence_without_words, single_steps, hypotheses, reordering),
+        *(shapes, weights, log_weights, gradients, half_precision, extreme_scores, state_dict, nothing_kept),
+    )
+}
 
 
 def check_attention(

@@ -3,9 +3,10 @@
 import copy
 
 import torch
-from attention_cases import attend, batch_of, draw_queries, make, mechanisms, own_mechanisms, subject_of
+from attention_cases import make, mechanisms, own_mechanisms, subject_of
 
 from fairseq_attn_plugin.testing import check_attention
+from fairseq_attn_plugin.testing.subject import attend, batch_of, draw_queries
 
 import oracles
 

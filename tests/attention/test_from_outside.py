@@ -72,29 +72,6 @@ def test_a_checkpoint_without_its_mechanism_is_one_line(trained, tiny_data):
     assert f"{trained} was trained with --user-dir {FOLDER}: code of a checkpoint is not imported by itself" in line
 
 
-YAML = """
-common: {{user_dir: {folder}, cpu: true, seed: 1, no_progress_bar: true}}
-task: {{_name: translation, data: {data}}}
-dataset: {{batch_size: 50, num_workers: 0}}
-optimization: {{max_update: 3, lr: [0.005]}}
-checkpoint: {{save_dir: made, no_epoch_checkpoints: true}}
-criterion: {{_name: cross_entropy}}
-optimizer: {{_name: adam, adam_betas: '(0.9, 0.999)'}}
-lr_scheduler: {{_name: fixed}}
-model: {{_name: lstm_soft, attention: distance, {model}}}
-"""
-
-
-def test_yaml(trained, tiny_data, tmp_path):
-    """The same options in a YAML file give the same parameters as the command line."""
-    options = [*SIZES, *SHARED, "--distance-scale", "3"]
-    model = ", ".join(f"{name[2:].replace('-', '_')}: {value}" for name, value in zip(options[::2], options[1::2]))
-    (tmp_path / "mine.yaml").write_text(YAML.format(folder=FOLDER, data=tiny_data, model=model))
-    run_cli(["fairseq-hydra-train", "--config-dir", tmp_path, "--config-name", "mine"], cwd=tmp_path)
-    (made,) = tmp_path.rglob("checkpoint_last.pt")
-    torch.testing.assert_close(saved(made)["model"], saved(trained)["model"])
-
-
 FORMULA = """
 import torch
 import distance_attention

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.attention import BIASES, NORMALIZERS, PARTS, SCORES, build_attention
-from fairseq_attn_plugin.attention.biases import neighbours
 from fairseq_attn_plugin.attention.normalizers import (
     LOG_ZERO,
     divide_by_maximum,
@@ -79,13 +78,6 @@ def test_logarithms_are_exact_down_to_the_floor():
 
 
 # --- biases
-
-
-@pytest.mark.parametrize("window", [0, 1, 2, 5])
-def test_neighbours_are_on_both_sides_in_order(window):
-    x = [3.0, -1.0, 2.0, 7.0]
-    expected = [[x[j + d] if 0 <= j + d < 4 else 0.0 for d in range(-window, window + 1)] for j in range(4)]
-    assert neighbours(torch.tensor([[x]]), window).tolist() == [[expected]]
 
 
 def test_an_additive_score_has_a_bias_or_none():

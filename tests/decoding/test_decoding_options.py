@@ -116,12 +116,6 @@ def test_mistakes(options, line, command):
     assert command("generate", "--gen-subset", "test", *options.split(), fails=True).error.startswith(line)
 
 
-def test_diverse_groups_in_every_batch(command):
-    """The second batch holds sentences whose numbers are beyond its size."""
-    options = ["--gen-subset", "test", "--batch-size", 4, "--beam", 4, "--diverse-beam-groups", 2]
-    assert sum(line.startswith("H-") for line in command("generate", *options).stdout.splitlines()) == 40
-
-
 @pytest.mark.parametrize(
     ("options", "line"),
     [

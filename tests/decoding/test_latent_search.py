@@ -15,7 +15,6 @@ from test_stepper import batch, fixed, tracing, walk
 
 from fairseq_attn_plugin.decoding.shortlist import Shortlist
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
-from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
 
 __all__ = ["tracing"]  # steps with and without a trace
@@ -42,8 +41,8 @@ def named(made):
     return f"{made.func.__module__}-{made.keywords}"
 
 
-def assert_same(model, net_input, temperature=1.0, tolerance=1e-5):
-    steppers = ModelStepper(model, temperature), fixed(model, temperature=temperature)
+def assert_same(model, net_input, tolerance=1e-5):
+    steppers = ModelStepper(model), fixed(model)
     for one, other in zip(*(walk(stepper, net_input) for stepper in steppers)):
         torch.testing.assert_close(other[0].exp().sum(-1), torch.ones(len(other[0])))
         torch.testing.assert_close(other[0], one[0], rtol=tolerance, atol=tolerance)
@@ -59,11 +58,6 @@ PACKED += [(made, rows) for made in (*MODELS[:8:7], *POSTERIOR[:4:3]) for rows i
 )
 def test_packed_products(made, lengths, tracing):
     assert_same(made(torch.float32), batch(lengths))
-
-
-@pytest.mark.parametrize("made", MODELS[:4], ids=named)
-def test_temperature(made, tracing):
-    assert_same(made(torch.float32), batch(), temperature=1.7)
 
 
 def test_blocks(monkeypatch):
@@ -175,8 +169,3 @@ def test_a_model_that_only_copies_gives_the_source():
         net_input = {"src_tokens": source, "src_lengths": torch.tensor([len(tokens)])}
         best = generator("plugin", [model], beam=2).generate([model], {"net_input": net_input})[0][0]
         assert best["tokens"].tolist() == tokens and abs(float(best["score"])) < 1e-4
-
-
-def test_copies_have_no_shortlist(tmp_path):
-    with pytest.raises(OptionError, match="--shortlist .*: a model that copies"):
-        generator("plugin", [make_copying()], shortlist=str(tmp_path / "none"))

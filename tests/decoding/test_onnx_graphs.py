@@ -2,17 +2,16 @@
 
 import pytest
 import torch
-from attention_cases import CASES, batch_of, described, draw_queries, precompute, subject_of
+from attention_cases import CASES, described, subject_of
 from latent_models import make as make_latent
 from models_for_tests import BIASED, LATENT, LINEAR, build, make
 
 from fairseq_attn_plugin.attention import names
-from fairseq_attn_plugin.decoding.export.exported_folder import flaw_of
 from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable, compare
 from fairseq_attn_plugin.decoding.export.onnx_graphs import quantize, write_graphs
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops.devices import exporting
-from fairseq_attn_plugin.testing.subject import stepwise
+from fairseq_attn_plugin.testing.subject import batch_of, draw_queries, precompute, stepwise
 
 pytest.importorskip("onnxruntime", reason="NO TEST OF EXPORTED MODELS: onnxruntime is missing")
 pytest.importorskip("onnx", reason="NO TEST OF EXPORTED MODELS: onnx is missing")
@@ -139,14 +138,6 @@ def weight_bytes(path):
     import onnx
 
     return sum(weight.ByteSize() for weight in onnx.load(str(path)).graph.initializer)
-
-
-def test_loops_end(tmp_path):
-    """In int8 as well."""
-    write_graphs(grown(make("mocha", dtype=torch.float32)), tmp_path)
-    quantize(tmp_path)
-    content = (tmp_path / "step.onnx").read_bytes()
-    assert b"Loop" in content and flaw_of(memoryview(content)) == ""
 
 
 def test_what_cannot_be_exported():

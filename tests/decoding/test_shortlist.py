@@ -128,9 +128,10 @@ def test_translations_consist_of_its_words(beam, file, monkeypatch):
     assert 17 in used and used <= words
 
 
-def test_adaptive_softmax_has_none(file):
-    with pytest.raises(OptionError, match=f"^--shortlist {file}: .*takes none"):
-        generator("plugin", final(*models_of("adaptive softmax")), shortlist=file)
+def test_some_models_have_none(file):
+    for models in (models_of("adaptive softmax"), [build("attn_lstm", copy_attention=True)]):
+        with pytest.raises(OptionError, match=f"^--shortlist {file}: .*takes none"):
+            generator("plugin", final(*models), shortlist=file)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,6 @@ def test_numbers_out_of_range(size, frequent, message, file):
     ("text", "message"),
     [
         (None, "cannot be read: No such file"),
-        ("w0\tw1\n", "line 1: must be an entry of a lexicon"),
         ("a\tw1\t1\nb\tw1\t1\nw0\tw1\t1\n", "only 1 of its 3 source words have a translation within the vocab"),
         ("w0\ta\t1\n", "only 0 of its 1 source words"),
     ],

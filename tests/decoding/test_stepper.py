@@ -140,13 +140,6 @@ def test_weights_only_where_they_are_wanted():
     assert walk(fixed(model), batch())[0][1] is None
 
 
-def test_temperature():
-    model = make()
-    warm = walk(fixed(model, temperature=2.0), batch())
-    for one, other in zip(walk(ModelStepper(model, temperature=2.0), batch()), warm):
-        torch.testing.assert_close(other[0], one[0], rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("rnn", ["lstm", "gru"])
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])

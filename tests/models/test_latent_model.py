@@ -62,13 +62,6 @@ def test_topk_of_everything_is_the_marginal_and_of_one_is_hard():
     torch.testing.assert_close(model(**batch["net_input"])[0][1, 1], expected)
 
 
-def test_topk_without_effect_is_told_once(caplog):
-    model = make(latent_topk=2, latent_prediction="soft")
-    for _ in range(3):
-        model(**sample()["net_input"])
-    assert [record.getMessage().partition(",")[0] for record in caplog.records] == ["--latent-topk 2: has no effect"]
-
-
 def test_steps_of_a_search_equal_the_whole():
     assert_steps_equal_the_whole(make(latent_topk=2), sample()["net_input"]["src_tokens"])
 

@@ -51,15 +51,6 @@ def test_large_potentials_keep_their_digits(method):
     torch.testing.assert_close(marginals, expected, rtol=1e-10, atol=1e-12)
 
 
-@methods
-@pytest.mark.parametrize("size", (9, 33))
-def test_gradcheck(method, size):
-    potentials, transitions = (x.requires_grad_() for x in draw(2, size))
-    assert torch.autograd.gradcheck(
-        lambda x, t: torch.sigmoid(chain_log_odds(x, t, method=method)), (potentials, transitions)
-    )
-
-
 @pytest.mark.parametrize("size", (17, 100))
 def test_both_methods_agree_on_long_chains(size):
     results = []

@@ -39,15 +39,6 @@ def test_packed_product_is_the_product(precision, size, biased):
 
 @pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_columns_of_a_larger_matrix(precision):
-    x, weight, bias = factors(30, 64, 600)
-    wide = torch.cat([x, torch.full_like(x, 100.0)], dim=1)
-    product = pack(weight, bias, precision)
-    torch.testing.assert_close(product(wide[:, :64]), product(x))
-
-
-@pytest.mark.usefixtures("bfloat16")
-@pytest.mark.parametrize("precision", PRECISIONS)
 def test_without_packed_products_the_rounding_is_the_same(precision, monkeypatch):
     """What torch lacks is replaced; W has the same roundings, and x with int8 none."""
     x, weight, bias = factors(9, 256, 300)

@@ -6,6 +6,8 @@ import math
 
 import torch
 
+from fairseq_attn_plugin.testing.subject import words_of
+
 
 def score(name, module, query, encoding):
     """alpha(s, h), a number; ``module`` holds the score's parameters."""
@@ -173,18 +175,12 @@ def constrained(module, scores, encodings, history):
         if module.predicted is not None:
             fertility = fertility * torch.sigmoid(module.predicted.weight[0] @ h + module.predicted.bias[0])
         if module.table.numel():
-            fertility = module.table[words(h)]
+            fertility = module.table[words_of(h)]
         left = (fertility - sum(weights[j] for weights in history)).clamp(min=0)
         last = j == len(encodings) - 1
         bounds.append(scores.new_ones(()) if last else left)
         drawn.append(scores[j] if last else scores[j] + module.config.exhaustion * left)
     return constrained_sparsemax(torch.stack(drawn), torch.stack(bounds))
-
-
-def words(vectors):
-    """A word for each vector ``[..., D]``: 4 to 11, from the signs of its first three numbers."""
-    bits = (vectors[..., :3] > 0).long()
-    return 4 + bits[..., 0] + 2 * bits[..., 1] + 4 * bits[..., 2]
 
 
 def centre(module, size, step):
@@ -210,8 +206,8 @@ def gaussian(module, size, step):
 def further_votes(module, query, encodings, step):
     """The share d for every source word that the table has for the query's word; words are made of vectors."""
     _, middle = centre(module, len(encodings), step)
-    named = module.table[words(query)].tolist() if module.table.numel() else []
-    votes = [j != middle and int(words(h)) in named for j, h in enumerate(encodings)]
+    named = module.table[words_of(query)].tolist() if module.table.numel() else []
+    votes = [j != middle and int(words_of(h)) in named for j, h in enumerate(encodings)]
     return module.config.share * torch.tensor(votes, dtype=query.dtype)
 
 
@@ -339,33 +335,11 @@ def alignment_quality(predicted, gold, lengths):
     return aer, precision, recall, 2 / (1 / precision + 1 / recall)
 
 
-def recurrent(rnn, inputs):
-    """States of one direction of torch's LSTM or GRU, from its equations, one step at a time: ``[N, H]``."""
-    w_input, w_state, b_input, b_state = (
-        getattr(rnn, f"{part}_l0") for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    )
-    hidden = cell = inputs[0].new_zeros(rnn.hidden_size)
-    states = []
-    for x in inputs:
-        given, kept = w_input @ x + b_input, w_state @ hidden + b_state
-        if rnn.mode == "LSTM":
-            enter, forget, new, out = (given + kept).chunk(4)
-            cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
-            hidden = torch.sigmoid(out) * torch.tanh(cell)
-        else:
-            (reset, update, new), (reset_kept, update_kept, new_kept) = given.chunk(3), kept.chunk(3)
-            share = torch.sigmoid(update + update_kept)
-            new = torch.tanh(new + torch.sigmoid(reset + reset_kept) * new_kept)
-            hidden = (1 - share) * new + share * hidden
-        states.append(hidden)
-    return torch.stack(states)
-
-
 def encode(encoder, values):
     """One vector and the weights for one sequence ``[N, D]``: a network in both directions, then a weighted sum."""
     if encoder.rnn is not None:
-        back = recurrent(encoder.rnn.back, values.flip(0)).flip(0)
-        values = torch.cat([recurrent(encoder.rnn.ahead, values), back], dim=1)
+        back = encoder.rnn.back(values.flip(0)[None])[0][0].flip(0)
+        values = torch.cat([encoder.rnn.ahead(values[None])[0][0], back], dim=1)
     if hasattr(encoder.pooling, "query"):
         module = encoder.pooling.attention
         weights = attention(module.name, module, encoder.pooling.query, values)

@@ -14,7 +14,6 @@ The table is part of the checkpoint, and overrides the table of whoever loads it
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Dict, List, Optional
@@ -29,8 +28,6 @@ from ..registry import register_attention
 from .election_files import read_json
 from .gaussian import GaussianAttention, GaussianConfig
 from .gaussian_weights import Places
-
-logger = logging.getLogger(__name__)
 
 TABLE_FORMAT = "fairseq_attn_plugin words 1"
 TABLE_COMMAND = "fairseq-attn election --agent"
@@ -103,30 +100,21 @@ class ElectionAttention(GaussianAttention):
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         stored = state_dict.get(prefix + "table")
         if isinstance(stored, Tensor):
-            path = self.config.table
-            if path is not None and not self._unread and not torch.equal(stored.to(self.table.device), self.table):
-                logger.warning(f"--election-table {path}: the checkpoint has another table, and that one is used")
-            # as wide as the checkpoint's
-            self.table = self.table.new_zeros(stored.shape)
+            self.table = self.table.new_zeros(stored.shape)  # as wide as the checkpoint's
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
 def _rows(option: str, path: str, words: Any, source: Any, target: Any) -> Dict[int, List[int]]:
     """Indices of source words by the index of the target word."""
-    if not isinstance(words, dict):
-        raise OptionError(f"{option} {path}: has no words; {TABLE_COMMAND} writes them")
-    result: Dict[int, List[int]] = {}
-    for word, others in words.items():
-        if not isinstance(others, list) or not all(isinstance(other, str) for other in others):
-            raise OptionError(f"{option} {path}: the entry of {word!r} is {others!r}, must be a list of source words")
-        unknown = [other for other in others if other not in source.indices]
-        if word not in target.indices or unknown:
-            side = "source" if unknown else "target"
-            raise OptionError(f"{option} {path}: {(unknown or [word])[0]!r} is not in the {side} vocabulary")
-        if others:
-            result[target.index(word)] = [source.index(other) for other in others]
-    if not result:
+    try:
+        rows = {target.indices[word]: [source.indices[other] for other in others] for word, others in words.items()}
+    except (AttributeError, KeyError, TypeError):
+        raise OptionError(
+            f"{option} {path}: must have lists of words of the source vocabulary by words of the target's, as "
+            f"{TABLE_COMMAND} writes them"
+        ) from None
+    if not any(rows.values()):
         raise OptionError(
             f"{option} {path}: no target word has a source word; make it again with a lower threshold, or leave it out"
         )
-    return result
+    return rows

@@ -34,16 +34,18 @@ def read_recommendation(path: str, source_dictionary: Any, target_dictionary: An
         OptionError: no such file, another format or vocabulary, or values out of range
     """
     content = read_json(OPTION, path, ELECTION_FORMAT, ELECTION_COMMAND, source_dictionary, target_dictionary)
-    recommended = content.get("recommended")
-    name = str(recommended.get("rule")) if isinstance(recommended, dict) else "None"
+    try:
+        recommended, ratio = content["recommended"], float(content["length_ratio"])
+        sigma, mean = float(recommended["sigma"]), float(recommended["mean"])
+        name = str(recommended["rule"])
+    except (KeyError, TypeError, ValueError):
+        raise OptionError(f"{OPTION} {path}: lacks values; {ELECTION_COMMAND} writes whole files") from None
     rule = Rule.parse(name, f"{OPTION} {path}: the rule")
-    sigma = number(OPTION, path, content, "recommended", "sigma")
-    mean = number(OPTION, path, content, "recommended", "mean")
-    ratio = number(OPTION, path, content, "length_ratio")
-    if sigma <= 0:
-        raise OptionError(f"{OPTION} {path}: its sigma is {sigma}, must be above 0")
-    if not 0 < ratio <= MOST_WORDS:
-        raise OptionError(f"{OPTION} {path}: its length_ratio is {ratio}, must be above 0 and at most {MOST_WORDS}")
+    if not (0 < sigma < math.inf and math.isfinite(mean) and 0 < ratio <= MOST_WORDS):
+        raise OptionError(
+            f"{OPTION} {path}: sigma {sigma}, mean {mean} and length_ratio {ratio} must be numbers, the first and the "
+            f"last above 0, and the last at most {MOST_WORDS}"
+        )
     return Recommendation(rule, sigma, mean, ratio)
 
 
@@ -77,17 +79,3 @@ def read_json(
     for side, dictionary in (("source", source_dictionary), ("target", target_dictionary)):
         check_vocabulary(content.get(f"{side}_vocabulary"), dictionary, option, path, side)
     return content
-
-
-def number(option: str, path: str, content: Dict[str, Any], *keys: str) -> float:
-    """A finite number of a file, ``content[keys[0]][keys[1]]...``.
-
-    Raises:
-        OptionError: it is missing or not a number
-    """
-    value: Any = content
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise OptionError(f"{option} {path}: its {'.'.join(keys)} is {value!r}, must be a number")
-    return float(value)

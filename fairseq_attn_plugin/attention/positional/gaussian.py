@@ -17,7 +17,6 @@ the options of whoever loads it.
 from __future__ import annotations
 
 import copy
-import logging
 import math
 from dataclasses import dataclass
 from typing import Any, Callable, ClassVar, Dict, List, NamedTuple, Optional, Tuple
@@ -33,10 +32,8 @@ from ..base import Attention, AttentionConfig, AttentionOutput
 from ..part_registry import need_own
 from ..registry import register_attention
 from .election_files import MOST_WORDS, read_recommendation
-from .gaussian_weights import Curve, Places, places_of, steps_of, weights_at
+from .gaussian_weights import NARROWEST, Curve, Places, places_of, steps_of, weights_at
 from .windows import Rule
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -150,13 +147,13 @@ class GaussianAttention(Attention):
         return GaussianMemory(share(encodings), tokens, torch.cat(columns, dim=-1))
 
     def _curve(self, dtype: torch.dtype) -> Curve:
-        values: Any
+        divided = self.config.max_normalize
         if self.config.trained and torch.is_grad_enabled():
             kind = torch.promote_types(dtype, torch.float32)
-            values = (self.log_ratio.to(kind), self.log_sigma.to(kind), self.mean.to(kind))
-        else:
-            values = map(self._number, ("log_ratio", "log_sigma", "mean"))
-        return Curve.of(self.config.max_normalize, *values)
+            log_ratio, log_sigma, mean = (x.to(kind) for x in (self.log_ratio, self.log_sigma, self.mean))
+            return Curve(log_ratio.exp(), log_sigma.exp().clamp(min=NARROWEST), mean, divided)
+        ratio, sigma, mean = map(self._number, ("log_ratio", "log_sigma", "mean"))
+        return Curve(math.exp(ratio), max(math.exp(sigma), NARROWEST), mean, divided)
 
     def _columns(self, steps: Tensor, places: Places, curve: Curve, votes: bool, dtype: torch.dtype) -> List[Tensor]:
         """Weights, scores, and, if there are ``votes``, the weights that positions with a vote have, of some steps."""
@@ -228,18 +225,8 @@ class GaussianAttention(Attention):
         return self
 
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        self._warn_of_other_values(state_dict, prefix)
         self._unread = False
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-    def _warn_of_other_values(self, state_dict: Dict[str, Any], prefix: str) -> None:
-        path = self.config.election
-        if path is None or self._unread or self.config.trained:
-            return
-        stored = [state_dict.get(prefix + name) for name in ("rule", "log_sigma", "mean", "log_ratio")]
-        own = [self.rule, self.log_sigma, self.mean, self.log_ratio]
-        if any(s is not None and not torch.allclose(s.to(o), o) for s, o in zip(stored, own)):
-            logger.warning(f"--gaussian-election {path}: the checkpoint has other values, and these are used")
 
 
 def _look_up(rows: Tensor, size: int, positions: Tensor) -> Tuple[Tensor, ...]:

@@ -22,7 +22,7 @@ from ..normalizers import LOG_ZERO, build_normalizer, divide_by_maximum
 from .windows import HALF, RULES, Rule
 
 # A Gaussian narrower than this has one position only; its square is a normal number.
-_NARROWEST = 1e-6
+NARROWEST = 1e-6
 _MOST_DIGITS = 20  # of a sentence's length, to the base 2
 _softmax = build_normalizer("softmax")
 
@@ -34,13 +34,6 @@ class Curve(NamedTuple):
     sigma: Any
     mean: Any
     divided: bool  # by the maximum instead of by the sum
-
-    @classmethod
-    def of(cls, divided: bool, log_ratio: Any, log_sigma: Any, mean: Any) -> Curve:
-        """From the values of the mechanism: numbers, or parameters, with gradients."""
-        if isinstance(log_sigma, Tensor):
-            return cls(log_ratio.exp(), log_sigma.exp().clamp(min=_NARROWEST), mean, divided)
-        return cls(math.exp(log_ratio), max(math.exp(log_sigma), _NARROWEST), mean, divided)
 
 
 class Places(NamedTuple):

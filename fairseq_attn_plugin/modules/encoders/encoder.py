@@ -13,8 +13,7 @@ from ...ops.dropout import dropout
 from ...ops.lstm import computed_by_layers
 from ...ops.packed import PackedLSTM
 from ...ops.precision import fixed_weights
-from ..dropout import Dropout
-from ..rnn import KINDS, STATES, rnn_layer, uniform_, with_padding_input
+from ..rnn import KINDS, STATES, Dropout, rnn_layer, uniform_, with_padding_input
 from .source_encoder import EncoderOut, SourceEncoder
 
 # cuDNN copies weights that have one more input column at each call; torch says so, and how nn.LSTM would avoid it.

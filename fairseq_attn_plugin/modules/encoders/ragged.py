@@ -30,11 +30,6 @@ class Block(NamedTuple):
     reversal: Optional[np.ndarray]  # [R, L], the order that reverses every sequence and keeps padding in place
 
 
-def fill_of(device: torch.device) -> float:
-    """The smallest fill of a block on this device, in (0, 1]; see :func:`make_blocks`."""
-    return CPU_FILL if device.type == "cpu" else GPU_FILL
-
-
 def make_blocks(starts: np.ndarray, lengths: np.ndarray, fill: float) -> List[Block]:
     """Cuts all non-empty sequences into blocks, the longest first.
 
@@ -133,7 +128,7 @@ class RaggedEncoder(nn.Module):
         Returns:
             vectors ``[S, D]``, zero for a sequence without elements, and the weight of every element, ``[E]``
         """
-        blocks = make_blocks(starts, lengths, fill_of(device))
+        blocks = make_blocks(starts, lengths, CPU_FILL if device.type == "cpu" else GPU_FILL)
 
         def move(array: np.ndarray) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(array)).to(device)

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...ops.likelihoods.first_order import JumpChain, filtered, forward_algorithm, jump_chain, posteriors, predicted
+from ...ops.likelihoods.first_order import filtered, forward_algorithm, jump_chain, posteriors, predicted
 from ...ops.likelihoods.mixture_nll import log_likelihoods
 from ...ops.likelihoods.vocabulary_loss import Targets
 from ..decoder_state import Progress
@@ -45,11 +45,8 @@ class FirstOrderDecoder(LatentDecoder):
     """
 
     predicts_stepwise = False  # b_t depends on all steps so far
-
-    def __init__(self, *args: Any, **options: Any):
-        super().__init__(*args, **options)
-        self.jumps: nn.Parameter
-        self.monotonic = False
+    jumps: nn.Parameter
+    monotonic = False
 
     def use_jumps(self, window: int, monotonic: bool) -> None:
         """Makes the trained factors of the jumps, all one at first; :attr:`jumps` are their logarithms."""
@@ -86,7 +83,10 @@ class FirstOrderDecoder(LatentDecoder):
             last = None if before is None else before.state.alignment
         latent = self.alignments(prev_output_tokens, encoder_out, incremental_state)
         rows = len(prev_output_tokens)
-        content, chain = latent.log_prior.view(rows, -1, latent.log_prior.size(-1)), _of_rows(latent, rows)
+        content = latent.log_prior.view(rows, -1, latent.log_prior.size(-1))
+        assert latent.chain is not None
+        start = latent.chain.start
+        chain = latent.chain._replace(start=start.repeat_interleave(rows // len(start), 0))
         pad = self.dictionary.pad()
         if last is None:
             ahead = F.pad(prev_output_tokens[:, 1:], (0, 1), value=pad)
@@ -118,10 +118,3 @@ class FirstOrderDecoder(LatentDecoder):
 def _emissions(latent: LatentAlignments, words: Tensor, pad: int) -> Tensor:
     """log p(y | j) of the words of R rows, as the tensors of ``latent`` are shaped, zero on padding."""
     return log_likelihoods(latent.words(words.reshape(latent.query.shape[:2]), pad)).log_likelihood
-
-
-def _of_rows(latent: LatentAlignments, rows: int) -> JumpChain:
-    """The chain of B sentences, for R rows."""
-    assert latent.chain is not None
-    start = latent.chain.start
-    return latent.chain._replace(start=start.repeat_interleave(rows // len(start), 0))

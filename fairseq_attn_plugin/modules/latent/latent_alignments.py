@@ -78,14 +78,10 @@ def top_positions(log_prior: Tensor, count: int) -> Tuple[Tensor, Tensor]:
     Returns:
         the logarithms of their renormalised probabilities, and the positions, ``[B, T, count]`` each
     """
-    log_weights, index = _largest(log_prior, count, LOG_ZERO)
+    if exporting():  # a graph adds numbers, where a short source has fewer
+        log_weights, index = F.pad(log_prior, (0, count), value=LOG_ZERO).topk(count, dim=-1)
+        index = index % log_prior.size(-1)
+    else:
+        log_weights, index = log_prior.topk(min(count, log_prior.size(-1)), dim=-1)
     # In a shorter sentence of the batch the rest is padding, whose weight stays zero.
     return log_weights.log_softmax(-1).clamp(min=LOG_ZERO), index
-
-
-def _largest(x: Tensor, count: int, padding: float) -> Tuple[Tensor, Tensor]:
-    """The ``count`` largest of N numbers, all of them if N is smaller; a graph adds numbers ``padding`` instead."""
-    if not exporting():
-        return x.topk(min(count, x.size(-1)), dim=-1)
-    values, index = F.pad(x, (0, count), value=padding).topk(count, dim=-1)
-    return values, index % x.size(-1)

@@ -16,7 +16,6 @@ The decoder runs the recurrence first; :mod:`fairseq_attn_plugin.ops.likelihoods
 
 from __future__ import annotations
 
-import logging
 import math
 from typing import Any, Dict, Optional, Tuple
 
@@ -37,8 +36,6 @@ from ..rnn import uniform_
 from ..source_memory import SourceMemory
 from .latent_alignments import LatentAlignments, top_positions
 
-logger = logging.getLogger(__name__)
-
 
 class LatentDecoder(LSTMDecoder):
     """LSTM decoder whose prediction is the marginal over alignments.
@@ -53,29 +50,20 @@ class LatentDecoder(LSTMDecoder):
     """
 
     trained_soft: Tensor
+    sums_losses = False  # type: ignore[assignment]  # the losses of latent alignments have objectives of their own
+    returns_log_probs = True  # type: ignore[assignment]  # those of the mixture over alignments
 
     def __init__(self, *args: Any, out_embed_dim: int, **options: Any):
         # o may have any width, because it is not fed back: no layer is needed before the vocabulary projection
         super().__init__(*args, **{**options, "out_embed_dim": options["hidden_size"]})
         self.topk: Optional[int] = None
         self.prediction = "auto"
-        self._warned = False
         if self.output_projection is not None:
             self.output_projection = uniform_(Linear(options["memory_dim"] + self.hidden_size, out_embed_dim))
             if not self.share_input_output_embed:
                 self.fc_out = uniform_(Linear(out_embed_dim, len(self.dictionary)))
         # a number, so that checkpoints can be averaged
         self.register_buffer("trained_soft", torch.zeros(()))
-
-    @property
-    def sums_losses(self) -> bool:
-        """No: the losses of latent alignments have objectives of their own."""
-        return False
-
-    @property
-    def returns_log_probs(self) -> bool:
-        """Yes: those of the mixture over alignments."""
-        return True
 
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
         """The state itself: o_t depends on the alignment."""
@@ -96,9 +84,6 @@ class LatentDecoder(LSTMDecoder):
 
     def words_of(self, decoded: Decoded, source: SourceMemory, encoder_out: EncoderOut) -> Tensor:
         return self.predict(self._alignments(decoded, source, encoder_out))
-
-    def extract_features(self, *args: Any, **kwargs: Any) -> Tuple[Tensor, Dict[str, Any]]:
-        raise NotImplementedError("every alignment has its own features: see LatentDecoder.alignments")
 
     def alignments(
         self,
@@ -159,7 +144,6 @@ class LatentDecoder(LSTMDecoder):
         return log_prior, pad_mask & ~empty.unsqueeze(1)
 
     def remember(self, encoder_out: EncoderOut) -> SourceMemory:
-        self._warn()
         return super().remember(encoder_out)._replace(projected=self.of_encodings(encoder_out["encodings"]))
 
     def start(self, encoder_out: EncoderOut, searches: bool) -> Progress:
@@ -188,15 +172,6 @@ class LatentDecoder(LSTMDecoder):
         if self.output_projection is None:
             return F.pad(states, (self.feature_size - self.hidden_size, 0))
         return project(states, self.output_projection.weight[:, -self.hidden_size :], self.output_projection.bias)
-
-    def _warn(self) -> None:
-        """Warns once if ``topk`` has no effect."""
-        if self.topk is not None and self.predicts_soft and not self.training and not self._warned:
-            self._warned = True
-            logger.warning(
-                f"--latent-topk {self.topk}: has no effect, because this model predicts from the mean context; "
-                "--latent-prediction marginal predicts from alignments"
-            )
 
     def _seen(self, parameter: Tensor) -> Tensor:
         # Data-parallel wrappers search the graphs of the outputs for used parameters. A parameter that is an output

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, List, Optional, Tuple
+from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -37,7 +37,8 @@ def mixture_log_probs(alignments: Alignments, log_weights: Tensor) -> Tensor:
     if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (*alignments, log_weights)):
         rows = [recomputed(_log_probs, alignments, log_weights, block) for block in blocks]
     else:
-        rows = _without_gradients(alignments, log_weights, blocks)
+        of_block = _of_one if alignments.size == 1 else _of_several
+        rows = [of_block(alignments, log_weights, block) for block in blocks]
     return torch.cat(rows).view(*alignments.query.shape[:2], -1)
 
 
@@ -95,13 +96,6 @@ def _of_separable(alignments: Alignments, log_weights: Tensor, block: Block) -> 
         log_probs, norm = log_mixture_of(logits, log_weights[block.where], positions)
     _, present = block_masks(alignments, block)
     return log_probs.flatten(0, 1), bool((norm > SAFE_SUMS[0]).logical_or_(~present).all())
-
-
-def _without_gradients(alignments: Alignments, log_weights: Tensor, blocks: Iterable[Block]) -> List[Tensor]:
-    """The same for all blocks, by exponentials and one product over the alignments."""
-    if alignments.size == 1:
-        return [_of_one(alignments, log_weights, block) for block in blocks]
-    return [_of_several(alignments, log_weights, block) for block in blocks]
 
 
 def _features(alignments: Alignments, block: Block) -> Tensor:

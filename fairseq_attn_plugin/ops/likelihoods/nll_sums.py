@@ -1,8 +1,7 @@
 """Sums of log-likelihoods over blocks of words and alignments, and their gradients.
 
-A block of :mod:`.alignment_blocks` holds everything that its share of a loss depends on. The
-gradients of a block are computed together with its logits, and the logits are then freed. This takes three products
-with the vocabulary matrix, as many as backpropagation through all logits, and the memory of one block.
+A block of :mod:`.alignment_blocks` holds everything that its share of a loss depends on: its gradients are computed
+together with its logits (:mod:`.vocabulary_loss`), which are then freed.
 """
 
 from __future__ import annotations

@@ -157,7 +157,8 @@ class SeparableSums(NLLSums):
         query = self.alignments.query[block.sentences, block.steps, split:].to(self.full)
         target = self.alignments.target[block.sentences, block.steps]
         a, b = self._logits(self.of_steps, query, vocabulary.bias), self._logits(self.of_positions, memory, None)
-        gold = a.gather(2, target.unsqueeze(2)) + _of_words(b, target).transpose(1, 2)
+        of_words = b.gather(2, target.unsqueeze(1).expand(-1, b.size(1), -1))  # [b, k, t]
+        gold = a.gather(2, target.unsqueeze(2)) + of_words.transpose(1, 2)
         steps, positions = exponentials_of(a), exponentials_of(b)
         norm = steps.values @ positions.values.transpose(1, 2)  # [b, t, k]
         real, present = block_masks(self.alignments, block)
@@ -229,8 +230,3 @@ class SeparableSums(NLLSums):
         d_query, d_memory = self.of_steps.matmul(d_steps), self.of_positions.matmul(d_positions)
         self.d_query[block.sentences, block.steps, split:] += d_query.view_as(features[0])
         self.d_memory[block.sentences, block.positions, :split] += d_memory.view_as(features[1])
-
-
-def _of_words(logits: Tensor, words: Tensor) -> Tensor:
-    """``[b, k, V]`` and ``[b, t]`` to ``[b, k, t]``."""
-    return logits.gather(2, words.unsqueeze(1).expand(-1, logits.size(1), -1))

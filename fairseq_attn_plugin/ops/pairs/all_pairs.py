@@ -1,7 +1,7 @@
 """Sums over pairs of positions, pair by pair, in memory that grows linearly with the number of positions.
 
-For vectors k_1..k_N of one sentence let L_jk = tanh(k_j + k_k), element by element. Attention density matrices need,
-for every position k,
+For vectors k_1..k_N of one sentence let L_jk = tanh(k_j + k_k), element by element (equation 10 of Charalampous and
+Chatzis). Attention density matrices need, for every position k,
 
     sum_tanh:    g_k    = sum_{j != k} L_jk                     (mqt)
     sum_basis:   G_{mk} = sum_{j != k} l_m(L_jk),  m = 1..M     (aqt)

@@ -1,14 +1,8 @@
-"""Sums over pairs of positions, on a processor and on a GPU.
+"""Sums over pairs of positions, on a processor and on a GPU: :mod:`.all_pairs`, or one compiled kernel.
 
-For vectors x_1..x_N of one sentence let L_jk = tanh(x_j + x_k), element by element (equation 10 of
-Charalampous and Chatzis). Attention density matrices need
-
-    pooled_tanh:    g_k    = sum_{j != k} L_jk                     (mqt)
-    pooled_basis:   G_{mk} = sum_{j != k} l_m(L_jk),  m = 1..M     (aqt)
-
-over the real positions j, where l_m is the Lagrange basis of M Chebyshev nodes. :mod:`.all_pairs` forms the N^2 pairs
-in blocks. Captured training steps of a GPU (``--cuda-graphs``, which asks by :func:`compiling`) have one kernel of
-torch.compile: it reads x, forms the values of its pairs in registers and writes the sums of the Chebyshev polynomials
+:mod:`.all_pairs` has the definitions, and forms the N^2 pairs in blocks. Captured training steps of a GPU
+(``--cuda-graphs``, which asks by :func:`compiling`) have one kernel of torch.compile: it reads x, forms the values of
+its pairs L_jk = tanh(x_j + x_k) in registers and writes the sums of the Chebyshev polynomials
 
     S_pk = sum_{j != k} T_p(L_jk),   p = 1..P
 
@@ -82,7 +76,7 @@ def _by_one_expression(x: Tensor, degree: int, pad_mask: Optional[Tensor]) -> Op
     otherwise."""
     if exporting():
         return sums_of_pairs(x, words_in(x, pad_mask), degree)
-    return fused_sums(x, degree, pad_mask) if fuses(x) else None
+    return _Sums.apply(x, words_in(x, pad_mask), degree) if fuses(x) else None
 
 
 @contextlib.contextmanager
@@ -98,21 +92,6 @@ def compiling() -> Iterator[None]:
 def fuses(x: Tensor) -> bool:
     """Whether sums over pairs of ``x`` are to be compiled."""
     return _state["wanted"] and not _state["broken"] and x.device.type == "cuda"
-
-
-def fused_sums(x: Tensor, degree: int, pad_mask: Optional[Tensor] = None) -> Tensor:
-    """S_pk for p = 1..degree.
-
-    Args:
-        x: ``[B, N, D]``; half precision is summed in float32
-        degree: P
-        pad_mask: ``[B, N]``, True on padding, which adds nothing and receives zeros
-
-    Returns:
-        ``[B, N, P, D]``
-    """
-    sums: Tensor = _Sums.apply(x, words_in(x, pad_mask), degree)
-    return sums
 
 
 def words_in(x: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
