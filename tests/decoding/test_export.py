@@ -16,8 +16,9 @@ import torch
 from in_process import run_tool
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.decoding.export import runtime
+from fairseq_attn_plugin.decoding.export import exported_folder, runtime
 from fairseq_attn_plugin.decoding.export.exported_folder import flaw_of
+from fairseq_attn_plugin.decoding.export.onnx_graphs import bound_loops
 from fairseq_attn_plugin.decoding.export.runtime import Hypothesis, Translator, one_line, spell
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
@@ -179,6 +180,18 @@ def test_sentencepiece(zoo, tmp_path):
     assert mine[0].source == expected.encode("ama bel", out_type=str)
 
 
+def test_unknown_words_are_copied(exported):
+    """The source word with the greatest weight stands for an unknown word, once for several that look at it."""
+    translator = Translator(exported("reversal"))
+    weights = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.0, 0.8, 0.1, 0.1], [0.1, 0.1, 0.1, 0.7]])
+    known = translator.symbols[1].index("ama")
+    translator.settings["subwords"] = "bpe"
+    found = translator._readable(["x@@", "y", "z"], (-1.0, [known, 3, 3], [-1.0] * 4, weights), True)
+    assert found.text == "ama xy" and found.attention.shape == (3, 4) and len(found.scores) == 3
+    kept = translator._readable(["x@@", "y", "z"], (-1.0, [known, 3, 3], [-1.0] * 4, weights), False)
+    assert kept.text == "ama <unk> <unk>" and kept.alignment() == [(0, 0), (0, 1), (0, 2)]
+
+
 def test_a_model_without_attention(zoo, tiny_data, tmp_path):
     from training import SIZES, train
 
@@ -271,33 +284,66 @@ def test_a_file_that_was_not_exported(copy):
             Translator(str(copy))
 
 
-def test_a_graph_that_was_not_exported(copy):
-    from onnx import TensorProto, helper
-
-    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("cond", "one", "two")]
-
-    def model(**more):
-        inner = helper.make_graph([helper.make_node("Identity", ["one"], ["two"])], "inner", [], value[2:])
-        branches = {"then_branch": inner, "else_branch": inner}
-        graph = helper.make_graph(
-            [helper.make_node("If", ["cond"], ["two"], **branches)], "graph", value[:2], value[2:]
-        )
-        return helper.make_model(graph, **more)
-
-    assert flaw_of(memoryview(model().SerializeToString())) == ""
-    one = helper.make_function("", "f", ["x"], ["y"], [helper.make_node("Identity", ["x"], ["y"])], [])
-    assert "has functions" in flaw_of(memoryview(model(functions=[one]).SerializeToString()))
-    for within in (False, True):
-        made = model()
-        graph = made.graph.node[0].attribute[0].g if within else made.graph
-        graph.initializer.add(name="far").external_data.add(key="location", value="pipe")
-        assert "data in other files" in flaw_of(memoryview(made.SerializeToString()))
-    for content, message in ((made.SerializeToString(), "has data in other files"), (b"not a graph", "is damaged: ")):
-        (copy / "step.onnx").write_bytes(content)
-        signed(copy)
-        with pytest.raises(ValueError, match=f"^{copy}/step.onnx: {message}") as raised:
+def test_graphs_vocabularies_and_settings_fit(copy):
+    files = {name: (copy / name).read_bytes() for name in ("source.txt", "target.txt", "step.onnx", "encoder.onnx")}
+    other = f"{copy}: encoder.onnx, step.onnx, source.txt .* do not fit each other; export the model again"
+    for name, content, changes, message in [
+        ("source.txt", files["source.txt"] + b"more\n", {}, other),
+        ("source.txt", files["source.txt"].rsplit(b"\n", 2)[0], {}, other),
+        ("target.txt", files["target.txt"] + b"more\n", {}, other),
+        ("step.onnx", files["encoder.onnx"], {}, other),
+        ("step.onnx", files["step.onnx"], {"attention": None}, other),
+        ("step.onnx", b"not a graph", {}, f"{copy}/step.onnx: is damaged: "),
+    ]:
+        (copy / name).write_bytes(content)
+        signed(copy, **changes)
+        with pytest.raises(ValueError, match=f"^{message}") as raised:
             Translator(str(copy))
         assert "\n" not in str(raised.value)
+        (copy / name).write_bytes(files[name])
+
+
+def endless():
+    """A graph whose loop never ends."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    value, integer = helper.make_tensor_value_info, TensorProto.INT64
+    truth, most = (numpy_helper.from_array(np.array(x), name) for x, name in ((True, "true"), (2**63 - 1, "most")))
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in ("cond", "x")]
+    given = [value("i", integer, []), value("cond", TensorProto.BOOL, []), value("x", integer, [1, 2])]
+    made = [value("cond_out", TensorProto.BOOL, []), value("x_out", integer, [1, 2])]
+    body = helper.make_graph(nodes, "body", given, made)
+    loop = [helper.make_node("Loop", ["most", "true", "source"], ["out"], body=body)]
+    ends = [[value(name, integer, [1, 2])] for name in ("source", "out")]
+    graph = helper.make_graph(loop, "graph", *ends, [most, truth])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_graph_that_may_never_end_is_refused(copy, monkeypatch):
+    import onnx
+
+    onnx.save(endless(), copy / "encoder.onnx")
+    signed(copy)
+    with pytest.raises(ValueError, match="encoder.onnx: has a loop that may never end"):
+        Translator(str(copy))
+    model = endless()
+    bound_loops(model)
+    content = memoryview(model.SerializeToString())
+    assert flaw_of(content) == ""
+    monkeypatch.setattr(exported_folder, "MOST_ROUNDS", exported_folder.MOST_ROUNDS - 1)
+    assert "may never end" in flaw_of(content)
+    monkeypatch.undo()
+    # a loop in a loop, and data in other files
+    model = endless()
+    model.graph.node[0].attribute[0].g.node.append(endless().graph.node[0])
+    bound_loops(model)
+    assert "may never end" in flaw_of(memoryview(model.SerializeToString()))
+    for within in (False, True):
+        model = endless()
+        graph = model.graph.node[0].attribute[0].g if within else model.graph
+        graph.initializer.add(name="far").external_data.add(key="location", value="pipe")
+        bound_loops(model)
+        assert "data in other files" in flaw_of(memoryview(model.SerializeToString()))
 
 
 def test_a_model_without_numbers_is_an_error(copy):

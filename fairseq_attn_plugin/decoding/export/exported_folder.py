@@ -8,9 +8,13 @@ import importlib
 import json
 import os
 
+import numpy as np
+
 FORMAT = "fairseq_attn_plugin translator 1"
+EOS = 2
 FILES = ("encoder.onnx", "step.onnx", "source.txt", "target.txt")
 SUBWORD_FILES = {"subword_nmt": "bpe.codes", "sentencepiece": "sentencepiece.model"}
+ROUNDS, MOST_ROUNDS = b"most_rounds", 10**5  # a number in a graph that bounds its loops, and how great it may be
 
 
 def number(least, most, *kinds):
@@ -82,8 +86,8 @@ def open_folder(folder):
     return settings, files
 
 
-def open_graphs(folder, files, threads):
-    """The sessions of encoder and step."""
+def open_graphs(folder, settings, files, threads):
+    """The sessions of encoder and step; the graphs fit each other, the vocabularies and the settings."""
     package("onnxruntime")  # whose absence is no damage of a file
     sessions = []
     for name in FILES[:2]:
@@ -95,7 +99,28 @@ def open_graphs(folder, files, threads):
             flaw = f"is damaged: {' '.join(str(error).split())}"
         if flaw:
             raise ValueError(f"{os.path.join(folder, name)}: {flaw}")
+    source, target = (len(lines_of(files[name])) for name in FILES[2:])
+    out = _first_step(sessions, source - 1)
+    fits = out and out["log_probs"].shape[-1] == target and (settings["attention"] is None) != ("weights" in out)
+    if not fits or _first_step(sessions, source):
+        raise ValueError(
+            f"{folder}: encoder.onnx, step.onnx, source.txt ({source} symbols), target.txt ({target} symbols) and the "
+            f"attention in settings.json ({settings['attention']}) do not fit each other; export the model again"
+        )
     return sessions
+
+
+def _first_step(sessions, word):
+    """The outputs of the first step for a sentence of one word; empty if the graphs do not run."""
+    tensors = {"source": np.array([[word, EOS]]), "words": np.array([[EOS]])}
+    try:
+        tensors.update(run(sessions[0], tensors), position=np.array([0]), candidates=np.array([1]))
+        out = run(sessions[1], tensors)
+    except Exception:  # those of onnxruntime have no common class
+        return {}
+    state = {name[5:]: x.shape for name, x in tensors.items() if name.startswith("state")}
+    fits = state == {name[4:]: x.shape for name, x in out.items() if name.startswith("next")}
+    return out if fits and {"log_probs", "best_log_probs", "best_words"} <= {*out} else {}
 
 
 def session(graph, threads=1):
@@ -122,15 +147,36 @@ def follow(tensors, out, rows):
 
 
 def flaw_of(model):
-    """What no exported graph has, or an empty text: functions, and data in other files."""
+    """What no exported graph has, or an empty text: functions, files elsewhere, and loops that may never end.
+
+    A loop has at most ``MOST_ROUNDS`` rounds, and no other loop within: :func:`.onnx_graphs.bound_loops` sees to it.
+    """
     graphs = [*fields(model, 7)]
+    kinds: list = []  # of nodes with graphs within
     for graph in graphs:  # which grows by those within nodes
         for node in fields(graph, 1):
-            graphs += [*fields(node, 5, 6), *fields(node, 5, 11)]
+            graphs += _bodies(node)
+            kinds += fields(node, 4) if _bodies(node) else []
         # the data of an initializer, or of an attribute, in another file
         if any(True for path in ((5, 13), (1, 5, 5, 13)) for _ in fields(graph, *path)):
             return "has data in other files, which no exported graph has"
-    return "has functions, which no exported graph has" if any(True for _ in fields(model, 25)) else ""
+    if any(True for _ in fields(model, 25)):
+        return "has functions, which no exported graph has"
+    most = [raw for tensor in fields(model, 7, 5) if ROUNDS in fields(tensor, 8) for raw in fields(tensor, 9)]
+    few = bool(most) and all(int.from_bytes(raw, "little") <= MOST_ROUNDS for raw in most)
+    bounds: set = set()  # names of the least of ROUNDS and another number
+    bounded = 0  # loops of so many rounds
+    for node in fields(model, 7, 1):
+        kind = [*fields(node, 4)]
+        if kind == [b"Min"] and few and ROUNDS in fields(node, 1):
+            bounds.update(map(bytes, fields(node, 2)))
+        bounded += kind == [b"Loop"] and bool(_bodies(node)) and bytes(next(fields(node, 1))) in bounds
+    return "has a loop that may never end" if sum(kind != b"If" for kind in kinds) > bounded else ""
+
+
+def _bodies(node):
+    """The graphs within a node."""
+    return [*fields(node, 5, 6), *fields(node, 5, 11)]
 
 
 def fields(message, number, *below):

@@ -19,6 +19,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Dict, Iterator, Sequence, Tuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -30,6 +31,7 @@ from ...modules.recurrent_decoder import POSITION, PROGRESS
 from ...modules.source_memory import SourceMemory
 from ...ops.likelihoods.separable import shared_exponentials
 from ..stepper import with_tensors
+from .exported_folder import MOST_ROUNDS, ROUNDS, flaw_of
 
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 OPSET = 17
@@ -142,9 +144,15 @@ def write_graphs(model: nn.Module, folder: Path) -> None:
         _write_both(model, folder)
     finally:
         model.decoder.attention = attention
-    step = onnx.load(str(folder / STEP))
-    _add_candidates(step)
-    onnx.save(step, str(folder / STEP))
+    for path in (folder / ENCODER, folder / STEP):
+        proto = onnx.load(str(path))
+        if path.name == STEP:
+            _add_candidates(proto)
+        bound_loops(proto)
+        onnx.save(proto, str(path))
+        flaw = flaw_of(memoryview(path.read_bytes()))
+        if flaw:
+            raise OptionError(f"{path.name}: the graph {flaw}; a loop must have no loop within")
 
 
 def _write_both(model: nn.Module, folder: Path) -> None:
@@ -237,6 +245,19 @@ def _add_candidates(proto: Any) -> None:
     graph.input.append(helper.make_tensor_value_info("candidates", TensorProto.INT64, [1]))
     for name, kind in zip(best, (TensorProto.FLOAT, TensorProto.INT64)):
         graph.output.append(helper.make_tensor_value_info(name, kind, ["B", "K", "candidates"]))
+
+
+def bound_loops(proto: Any) -> None:
+    """Gives every loop of a model a greatest number of rounds, so that who reads the graph knows that it ends."""
+    from onnx import helper, numpy_helper
+
+    most, loops = ROUNDS.decode(), [node for node in proto.graph.node if node.op_type == "Loop"]
+    for number, node in enumerate(loops):
+        least = helper.make_node("Min", [node.input[0], most], [f"{most}.{number}"])
+        proto.graph.node.insert(list(proto.graph.node).index(node), least)
+        node.input[0] = least.output[0]
+    if loops:
+        proto.graph.initializer.append(numpy_helper.from_array(np.array(MOST_ROUNDS), most))
 
 
 def quantize(folder: Path) -> None:

@@ -90,7 +90,7 @@ class Translator:
         self.beam = settings["beam"] if beam is None else beam
         self.lenpen = settings["lenpen"] if lenpen is None else lenpen
         folders.check({"--beam": self.beam, "--lenpen": self.lenpen, "--threads": threads}, folders.OPTIONS)
-        self.encoder, self.step = folders.open_graphs(folder, files, threads)
+        self.encoder, self.step = folders.open_graphs(folder, settings, files, threads)
         self.outputs = [one.name for one in self.step.get_outputs() if one.name != "log_probs"]
         self.symbols = [folders.lines_of(files[side]) for side in ("source.txt", "target.txt")]
         self.numbers = {symbol: number for number, symbol in enumerate(self.symbols[0])}
@@ -101,7 +101,7 @@ class Translator:
         """The translation of every line; of an empty one, an empty one. Options are those of :meth:`search`."""
         return [found[0].text if found else "" for found in self.search(lines, **options)]
 
-    def search(self, lines, nbest=1, batch_size=32, before=0, skip=False):
+    def search(self, lines, nbest=1, replace_unknown=False, batch_size=32, before=0, skip=False):
         """The ``nbest`` best hypotheses of every line, best first; none for a line without words. Raises ``TooLong``
         (with ``skip`` says so and has none for that line), ``FloatingPointError`` where no probability is finite; both
         number the lines from ``before``."""
@@ -123,7 +123,7 @@ class Translator:
             for number, hypotheses in zip(batch, self._search([self.encode(tokens[number]) for number in batch])):
                 if not hypotheses:
                     raise FloatingPointError(f"line {before + number + 1}: {DAMAGED}")
-                found[number] = [self._readable(tokens[number], one) for one in hypotheses[:nbest]]
+                found[number] = [self._readable(tokens[number], one, replace_unknown) for one in hypotheses[:nbest]]
         return found
 
     def tokens(self, line):
@@ -195,10 +195,19 @@ class Translator:
             found.append((float(score), words[-2:0:-1], scores[::-1], attention))
         return sorted(found, key=lambda one: -one[0])
 
-    def _readable(self, source, hypothesis):
-        score, words, scores, attention = hypothesis
+    def _readable(self, source, hypothesis, replace_unknown):
+        (score, words, scores, attention), marks = hypothesis, self.settings["subwords"]
         target = [self.symbols[1][word] for word in words]
-        return Hypothesis(score, source, target, scores, attention, self.settings["subwords"], self.detokenize)
+        if replace_unknown and UNK in words and attention is not None:
+            spelt, places = spell(source, marks)
+            looks = [places[weights[:-1].argmax()] if word == UNK else -1 for word, weights in zip(words, attention)]
+            target = [spelt[look] if look >= 0 else token for look, token in zip(looks, target)]
+            target = [PIECE_MARK * (marks == "sentencepiece" and look >= 0) + one for look, one in zip(looks, target)]
+            # unknown subwords that look at one word stand for it together
+            kept = [place for place, look in enumerate(looks) if look < 0 or [look] != looks[place - 1 : place]]
+            rows = [*kept, len(words)]
+            target, scores, attention = [target[i] for i in kept], [scores[i] for i in rows], attention[rows]
+        return Hypothesis(score, source, target, scores, attention, marks, self.detokenize)
 
     def _tokenizer(self, settings):
         languages, normalized = self.settings["languages"], self.settings.get("normalizer")
@@ -233,6 +242,7 @@ def main(arguments=None):
     parser.add_argument("--beam", type=int, metavar="N", help="width of the search")
     parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
     parser.add_argument("--alignments", action="store_true", help="add a tab and pairs of word numbers, source-target")
+    parser.add_argument("--replace-unknown", action="store_true", help="copy source words for unknown words")
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences at a time (default: 32)")
     args = parser.parse_args(arguments)
@@ -242,7 +252,7 @@ def main(arguments=None):
         translator = Translator(args.folder, args.beam, args.lenpen, args.threads)
         before, block = 0, 1 if sys.stdin.isatty() else max(1, 16 * args.batch_size)
         while lines := list(itertools.islice(sys.stdin, block)):
-            for found in translator.search(lines, 1, args.batch_size, before, True):
+            for found in translator.search(lines, 1, args.replace_unknown, args.batch_size, before, True):
                 links = found[0].alignment() if found and args.alignments else []
                 shown = (found[0].text if found else "") + "\t" * args.alignments
                 print(shown + " ".join("%d-%d" % pair for pair in links), flush=sys.stdin.isatty())
