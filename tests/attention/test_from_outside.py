@@ -94,9 +94,9 @@ for t, step in enumerate((0, 1, 7)):
 
 FIELDS = """
 import pickle
-from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMConfig
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
 from fairseq_attn_plugin.models.han import HANConfig
+from fairseq_attn_plugin.models.latent_lstm import LatentLSTMConfig
 from fairseq_attn_plugin.options import file_options
 before = AttnLSTMConfig()
 files = file_options(AttnLSTMConfig)
@@ -116,7 +116,7 @@ for name, config in MODEL_DATACLASS_REGISTRY.items():
 assert MODEL_DATACLASS_REGISTRY["lstm_latent"]().latent_prediction == "auto"
 assert MODEL_DATACLASS_REGISTRY["lstm_adm"]().attention == "mqt"
 assert MODEL_DATACLASS_REGISTRY["attn_lstm_small"]().attention_score == "additive"
-assert AgreementLSTMConfig().distance_scale == before.distance_scale == 5.0
+assert LatentLSTMConfig().distance_scale == before.distance_scale == 5.0
 assert not hasattr(HANConfig, "distance_scale"), "it cannot pool documents"
 assert file_options(AttnLSTMConfig) == files and len(files) >= 6
 """

@@ -5,19 +5,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
 
 from documentation import REPO, environment
 
 NOTEBOOK = REPO / "docs" / "start" / "first_look.ipynb"
 
 
-def cells() -> List[Dict[str, Any]]:
+def cells() -> list[dict]:
     loaded = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     return [cell for cell in loaded["cells"] if cell["cell_type"] == "code"]
 
 
-def printed(cell: Dict[str, Any]) -> str:
+def printed(cell: dict) -> str:
     return "".join("".join(output["text"]) for output in cell["outputs"] if output["output_type"] == "stream")
 
 

@@ -118,13 +118,6 @@ def test_sharp_attention_and_attention_that_moves(weights, expected):
     )
 
 
-def test_transition_penalty():
-    module = make("structured")
-    (penalty,) = module.parameter_penalties().values()
-    assert penalty.weight == 0.005
-    torch.testing.assert_close(penalty.value, (module.transitions**2).sum() / 2)
-
-
 class Criterion(torch.nn.Module):
     """The sum of all logits, per word."""
 

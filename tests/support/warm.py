@@ -181,6 +181,7 @@ def serve(listener: socket.socket, start: Dict[str, str]) -> tuple:
                     os.setsid()
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
                     for one in (selector, listener, client, *running.values()):
                         one.close()
                     for number in (wakeup, wake):

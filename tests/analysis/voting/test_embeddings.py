@@ -68,13 +68,10 @@ def test_reads_text_files(tmp_path, text):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("dog 1 2\nthe 1 2 3\n", "line 2: has 3 numbers after the word 'the', must have 2 as line 1 says"),
-        ("2 3\nthe 1 2\n", "line 2: has 2 numbers after the word 'the', must have 3 as its first line says"),
+        ("2 3\nthe 1 2\n", "line 2: has 2 numbers after the word 'the', must have 3 as the first line says"),
         ("the 1 2\ncat 1 nan\n", "line 2: the values after the word 'cat' must be finite numbers"),
         ("the 1 2\ncat 1 1e39\n", "line 2: the values after the word 'cat' must be finite numbers"),
-        ("the 1 2\n\ncat 1 2\n", "line 2: is empty; must be a word and its numbers"),
-        ("the\n", "line 1: has no numbers after the word 'the'"),
-        ("5 0\nthe\n", "line 1: vectors of width 0"),
+        ("the\n", "line 1: has 0 numbers after the word 'the', must have some"),
         ("", "has no vectors"),
     ],
 )
