@@ -1,1 +1,1 @@
-"""Pictures by matplotlib: heatmaps, bars; documents as a page."""
+"""Pictures by matplotlib: heatmaps; documents as a page."""
