@@ -81,6 +81,8 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"--input {args.input}: there is no such file; must hold documents as JSONL or text")
     classifier = load_classifier(args.data, args.path, args.cpu)
     if args.input is not None:
+        for _ in text_samples(classifier, documents_of(args.input, reading, labels=False)):
+            pass  # a label that the model does not know is found before anything is written
         samples = text_samples(classifier, documents_of(args.input, reading, labels=False))
     else:
         samples = split_samples(classifier, args.gen_subset)

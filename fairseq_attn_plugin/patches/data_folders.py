@@ -123,7 +123,8 @@ def check_binarised(path: str, dictionary: Any = None) -> None:
     need(size == expected, "idx", f"has {size} bytes, and an index of {count} sentences has {expected}")
     need(os.path.isfile(f"{path}.bin"), "bin", "is missing")
     found = os.path.getsize(f"{path}.bin")
-    need(found, "bin", "is empty (alignments without one link cannot be read: leave them out)")
+    hint = "" if dictionary is not None else " (alignments without one link cannot be read: leave them out)"
+    need(found, "bin", f"is empty{hint}")
     sizes = np.memmap(f"{path}.idx", dtype="<i4", mode="r", offset=HEADER.size, shape=count)
     whole = int(sizes.sum(dtype=np.int64)) * np.dtype(DTYPES[code]).itemsize
     need(found == whole, "bin", f"has {found} bytes, and its index speaks of {whole}")

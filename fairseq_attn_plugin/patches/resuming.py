@@ -17,6 +17,7 @@
 """
 
 import contextlib
+import errno
 import glob
 import logging
 import os
@@ -250,7 +251,11 @@ def _whole(path: str) -> Iterator[BinaryIO]:
     with whole_file(path, failure, follow=not is_beside) as partial, open(partial, "wb") as stream:
         yield stream
         stream.flush()
-        os.fsync(stream.fileno())
+        try:
+            os.fsync(stream.fileno())
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):  # some file systems do not have it
+                raise
 
 
 def _saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,6 +7,7 @@
   lexicon, word vectors; ``option(file=True)``) are left out when a model is built for a checkpoint, which holds the
   contents. A continued training builds its model as it did at first.
 - A checkpoint without an option whose default may change is built with what was done before (``option(before=...)``).
+- Options of a checkpoint's criterion that are gone are left out; those of models are left out by fairseq.
 - A checkpoint holds the ``--user-dir`` of its training. That folder is code, chosen by whoever made the checkpoint: it
   is never imported unless the user names it. Where a name is unknown, the message says which folder may have it.
 """
@@ -188,10 +189,30 @@ def as_written(cfg: Any) -> Any:
     return result
 
 
+GONE = ("gumbel_tau_start", "gumbel_anneal_updates", "gumbel_straight_through", "alignment_weight_end")
+
+
+def _without_gone(build: Callable[..., Any]) -> Callable[..., Any]:
+    def build_criterion(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(name in cfg for name in GONE):
+            from omegaconf import open_dict
+
+            cfg = copy.copy(cfg)
+            with open_dict(cfg):
+                for name in GONE:
+                    cfg.pop(name, None)
+        return build(self, cfg, *args, **kwargs)
+
+    return build_criterion
+
+
 CHECKPOINT_FILES = Patch(
     name="checkpoint_files",
-    reason="a trained model cannot be used without the files that its training has read",
-    wraps={"fairseq.models:build_model": _without_files},
+    reason="a trained model cannot be used without the files that its training has read, or with options that are gone",
+    wraps={
+        "fairseq.models:build_model": _without_files,
+        "fairseq.tasks.fairseq_task:FairseqTask.build_criterion": _without_gone,
+    },
 )
 
 

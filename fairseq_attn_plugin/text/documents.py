@@ -98,13 +98,16 @@ def _from_text(line: str, reading: Reading, split: Callable[[str], List[str]]) -
 def _from_json(line: str, reading: Reading, split: Callable[[str], List[str]]) -> Document:
     try:
         values = json.loads(line)
-    except ValueError as error:
+        json.dumps(values, ensure_ascii=False).encode()  # half of a character cannot be written
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"must be JSON ({error})") from None
     is_text = isinstance(values, dict) and isinstance(values.get("text"), str)
     if not is_text and not (isinstance(values, dict) and isinstance(values.get("sentences"), list)):
         raise ValueError('must be {"label": "...", "sentences": [...]}, or have a "text" in the place of its sentences')
     sentences: List[Any] = split_sentences(values["text"], reading.separator) if is_text else values["sentences"]
     label, name = values.get("label"), values.get("id", values.get("name"))
+    if isinstance(label, (list, dict, float, bool)):
+        raise ValueError(f"the label {label!r} must be a word or a whole number")
     return Document(
         _sentences(sentences, split),
         None if label is None else str(label).strip(),

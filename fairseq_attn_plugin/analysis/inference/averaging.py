@@ -99,4 +99,5 @@ def choose(folder: str, count: int, best: bool) -> List[str]:
             f"--{'best' if best else 'last'} {count}: {folder} has {len(found)} checkpoints to choose from; "
             "fairseq-train --keep-last-epochs or --keep-best-checkpoints (without --no-epoch-checkpoints) keeps more"
         )
-    return [path for _, path in sorted(found.values())[:count]]
+    chosen = [path for _, path in sorted(found.values())[:count]]
+    return chosen if best else chosen[::-1]  # the counts of an average are those of the last one

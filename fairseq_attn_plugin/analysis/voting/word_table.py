@@ -61,7 +61,7 @@ from fairseq_attn_plugin.analysis.voting.q_learning import (
     paths,
 )
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import at_least
+from fairseq_attn_plugin.options import at_least, need
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 from fairseq_attn_plugin.text.word_vectors import ordinary_words
 from fairseq_attn_plugin.writing import write_json
@@ -104,8 +104,8 @@ def world(
             f"cosine; the highest cosine is {math.floor(highest * 1e4) / 1e4:g} ({pair}); give a threshold below it, "
             "or embeddings that share a space"
         )
-    highest = float(path.cosines.max())
-    if highest <= hop_cost:
+    highest, gains = float(path.cosines.max()), path.cosines - hop_cost
+    if not (gains.masked_fill(path.words.lt(0), -math.inf).cumsum(1) > 0).any():
         raise OptionError(
             f"--hop-cost {hop_cost:g}: no hop is worth it; the highest cosine is {highest:.4g}, so give less"
         )
@@ -159,6 +159,7 @@ def add_agent_options(parser: Any) -> None:
 def write_table(args: argparse.Namespace) -> None:
     """Writes the table to ``args.agent``."""
     at_least(args, horizon=1, updates=1, min_count=1, hop_cost=0, seed=0)
+    need(args.seed < 2**32, args, "seed", "less than 2^32")
     task = translation_task(args.data)
     source_words, target_words = task.source_dictionary, task.target_dictionary
     pairs = read_training_pairs(task, args.data)

@@ -124,7 +124,7 @@ def collect(
 
 def _model(system: Records) -> Dict[str, Any]:
     header: Header = system.header
-    options = ", ".join(f"{name} {value}" for name, value in header.options.items() if name not in _UNSAID)
+    options = ", ".join(f"{name} {_said(value)}" for name, value in header.options.items() if name not in _UNSAID)
     return {
         "label": system.label,
         "architecture": header.architecture,
@@ -134,6 +134,12 @@ def _model(system: Records) -> Dict[str, Any]:
         "options": options,
         "weights": list(header.weights),
     }
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={_said(one)}" for name, one in value.items())
+    return " ".join(map(_said, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems: Sequence[Records]) -> None:

@@ -85,6 +85,9 @@ class _Handler(BaseHTTPRequestHandler):
             found = self.server.answer(self.rfile.read(length))
         except OptionError as error:
             return self._refuse(400, str(error))
+        except Exception as error:
+            self._refuse(500, f"the model has failed: {type(error).__name__}; the terminal shows more")
+            raise
         self._send(200, "application/json", json.dumps(found))
 
     def _is_ours(self, path: str) -> bool:
@@ -100,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
             known = False
         if not known or origin not in (None, f"http://{host}"):
             self._refuse(403, f"only requests to {HOST} or localhost, from pages of this server, are answered")
-        elif self.path != path:
+        elif urlsplit(self.path).path != path:
             self._refuse(404, "there are GET / and POST /translate")
         else:
             return True

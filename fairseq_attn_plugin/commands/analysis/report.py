@@ -49,6 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     at_least(args, beam=1, samples=0)
+    if args.samples == 1:
+        raise OptionError("--samples 1: must be at least 2, or 0 for none")
     if args.data is None and not _has_model_folders(args.folder):
         raise OptionError(f"{args.folder}: is no model folder and has none; give the data of its models by --data")
     args.command = shlex.join(["fairseq-attn", *sys.argv[1:]])

@@ -88,7 +88,7 @@ def test_which_are_chosen(trained, tmp_path):
         state["cfg"]["checkpoint"]["maximize_best_checkpoint_metric"] = True
         (tmp_path / "greatest").mkdir(exist_ok=True)
         torch.save(state, tmp_path / "greatest" / path.name)
-    assert choose(str(folder), 2, False) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (4, 3)]
+    assert choose(str(folder), 2, False) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (3, 4)]
     assert choose(str(folder), 3, True) == [str(folder / f"checkpoint{epoch}.pt") for epoch in (2, 4, 1)]
     assert [path[-4] for path in choose(str(tmp_path / "greatest"), 2, True)] == ["3", "1"]
     with pytest.raises(OptionError, match=f"--best 5: {folder} has 4 checkpoints to choose from; .*--keep-last-epochs"):
