@@ -87,7 +87,6 @@ def test_a_step_that_takes_too_long_is_stopped_and_says_so(tmp_path, warm_path):
         ({"DEVICE": "cpu", "DATA": "/nowhere"}, "DATA=/nowhere: must be a folder of fairseq-preprocess"),
         ({"DEVICE": "cpu", "OUT": str(REPO / "setup.py")}, "is no folder"),
     ],
-    ids=str,
 )
 def test_wrong_settings_get_one_line(settings, message):
     done = script("gpu.sh", **settings)

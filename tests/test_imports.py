@@ -62,8 +62,7 @@ IMPORTS = {module: list(imported(module, file)) for module, file in MODULES.item
 
 
 def layer_of(name: str) -> int:
-    (found,) = (number for number, names in enumerate(LAYERS) if name in names)
-    return found
+    return next(number for number, names in enumerate(LAYERS) if name in names)
 
 
 def test_imports_run_down():
