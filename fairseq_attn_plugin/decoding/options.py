@@ -107,7 +107,7 @@ _CHECKS: Tuple[Tuple[Tuple[str, ...], Callable[[Any], bool], str], ...] = (
         lambda x: isinstance(x, int) and x >= -1,
         "at least 1, a whole number (-1 or 0: do without)",
     ),
-    (("sampling", "match_source_len"), lambda x: x is None or isinstance(x, (bool, int)), "true or false"),
+    (("sampling", "match_source_len"), lambda x: x is None or isinstance(x, int), "true or false"),
     (("sampling_topp",), lambda x: x == -1 or 0 <= x <= 1, "above 0 and at most 1 (-1 or 0: all words)"),
 )
 _SEARCHES = ("sampling", "match_source_len", "diverse_beam_groups", "diversity_rate")  # above 0: it is chosen

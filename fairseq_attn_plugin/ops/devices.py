@@ -29,6 +29,13 @@ def constant(function: F) -> F:
     return functools.lru_cache(maxsize=None)(torch.inference_mode(False)(function))  # type: ignore[return-value]
 
 
+def constant_on_gpu(function: Callable[[int, torch.device], Tensor]) -> Callable[[int, torch.device], Tensor]:
+    """Decorates a function of a size and a device: a :func:`constant` on a GPU, and a tensor of each call elsewhere,
+    where a graph that is recorded for another program needs the size as a variable."""
+    kept = constant(function)
+    return lambda size, device: (function if device.type == "cpu" else kept)(size, device)
+
+
 def zeros_of(like: Tensor, *shape: int) -> Tensor:
     """Zeros of the type and device of ``like`` that nobody writes to; on a GPU without a launch."""
     if not on_gpu(like):

@@ -20,7 +20,6 @@ A text is split into sentences by :func:`~fairseq_attn_plugin.text.reading.split
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import numbered_lines
+from fairseq_attn_plugin.text.lines import numbered_lines, parse_json
 from fairseq_attn_plugin.text.reading import AS_IT_IS, Reading, split_sentences, word_splitter
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
@@ -97,9 +96,8 @@ def _from_text(line: str, reading: Reading, split: Callable[[str], List[str]]) -
 
 def _from_json(line: str, reading: Reading, split: Callable[[str], List[str]]) -> Document:
     try:
-        values = json.loads(line)
-        json.dumps(values, ensure_ascii=False).encode()  # half of a character cannot be written
-    except (ValueError, RecursionError) as error:
+        values = parse_json(line)
+    except ValueError as error:
         raise ValueError(f"must be JSON ({error})") from None
     is_text = isinstance(values, dict) and isinstance(values.get("text"), str)
     if not is_text and not (isinstance(values, dict) and isinstance(values.get("sentences"), list)):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import json
 import lzma
 import re
 import tarfile
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
@@ -87,3 +88,14 @@ def numbered_lines(path: PathLike, longest: int = LONGEST, name: Optional[str] =
 def iter_lines(path: PathLike, name: Optional[str] = None) -> Iterator[str]:
     """The lines of :func:`numbered_lines` alone."""
     return (line for _, line in numbered_lines(path, name=name))
+
+
+def parse_json(text: Union[str, bytes]) -> Any:
+    """What JSON of others says. Raises ``ValueError`` also for half of a character, which cannot be written again, and
+    for values that are nested too deep."""
+    try:
+        values = json.loads(text)
+        json.dumps(values, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    return values

@@ -19,6 +19,14 @@ def ordinary_words(dictionary: Any) -> np.ndarray:
     return ordinary
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> List[np.ndarray]:
     """Reads the vectors of the words of fairseq dictionaries.
 
@@ -58,12 +66,15 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
                     if is_header:
                         continue
                 count, (word, _, text) = line.count(" "), line.partition(" ")
-                if count < width or not width:
+                numeric = [_is_number(part) for part in text.split(" ")] if count > width > 0 else []
+                if numeric and all(numeric[-width:]) and not all(numeric):
+                    continue  # a word with spaces
+                if count != width or not width:
                     raise OptionError(
                         f"{option} {path}, line {number}: has {count} numbers after the word {word[:30]!r}, must have "
                         f"{width or 'some'} as the first line says"
                     )
-                if count > width or word not in places:
+                if word not in places:
                     continue
                 try:
                     vector = np.array(text.split(" "), dtype=np.float32)

@@ -6,11 +6,7 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.attention import BIASES, NORMALIZERS, PARTS, SCORES, build_attention
-from fairseq_attn_plugin.attention.normalizers import (
-    LOG_ZERO,
-    divide_by_maximum,
-    log_of_weights,
-)
+from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, divide_by_maximum, log_of_weights
 from fairseq_attn_plugin.errors import OptionError
 
 # --- scores

@@ -17,6 +17,7 @@ from fairseq_attn_plugin.analysis.pages import frame
 from fairseq_attn_plugin.analysis.records.record import DIGITS
 from fairseq_attn_plugin.analysis.web.explore import finite, side
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import parse_json
 from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences
 
 HOST = "127.0.0.1"
@@ -128,9 +129,8 @@ class _Handler(BaseHTTPRequestHandler):
 def _question(body: bytes) -> Dict[str, Any]:
     """The members of a request; raises ``OptionError``, which says what is wrong."""
     try:
-        asked = json.loads(body)
-        json.dumps(asked, ensure_ascii=False).encode()  # half of a character cannot be encoded
-    except (ValueError, RecursionError):
+        asked = parse_json(body)
+    except ValueError:
         asked = None
     if not isinstance(asked, dict) or "text" not in asked:
         raise OptionError('send JSON such as {"text": "a sentence"}, with "nbest" for several translations')

@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Tuple
 import torch
 from torch import Tensor, nn
 
-from ...ops.devices import constant, on_gpu, zeros_of
+from ...ops.devices import constant_on_gpu, on_gpu, zeros_of
 from ...ops.dropout import dropout
 from ...ops.lstm import computed_by_layers
 from ...ops.packed import PackedLSTM
@@ -206,15 +206,12 @@ def _nothing(embeddings: Tensor) -> Tensor:
 
 def ends_of_words(pad_mask: Tensor) -> Tensor:
     """Where the network of either direction ends: the positions of the last word and of the first, ``[B, 2]``."""
-    size, device = pad_mask.size(1), pad_mask.device
-    order = _kept_order(size, device) if on_gpu(pad_mask) else _order(size, device)
-    return order.masked_fill(pad_mask.unsqueeze(1), -size).argmax(-1)
+    size = pad_mask.size(1)
+    return _order(size, pad_mask.device).masked_fill(pad_mask.unsqueeze(1), -size).argmax(-1)
 
 
+@constant_on_gpu
 def _order(size: int, device: torch.device) -> Tensor:
     """``[2, N]``, greatest at the last and at the first position."""
     ahead = torch.arange(size, device=device)
     return torch.stack([ahead, -ahead])
-
-
-_kept_order = constant(_order)

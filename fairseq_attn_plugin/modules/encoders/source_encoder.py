@@ -18,7 +18,7 @@ import torch
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
-from ...ops.devices import constant, on_gpu
+from ...ops.devices import constant_on_gpu
 from ..source_memory import follow
 
 EncoderOut = Dict[str, Any]
@@ -63,10 +63,9 @@ class SourceEncoder(FairseqEncoder):
     @staticmethod
     def rows_of(src_tokens: Tensor) -> Tensor:
         """``rows`` before a search: one for each sentence."""
-        size, device = src_tokens.size(0), src_tokens.device
-        return _numbers(size, device) if on_gpu(src_tokens) else torch.arange(size, device=device)
+        return _numbers(src_tokens.size(0), src_tokens.device)
 
 
-@constant
+@constant_on_gpu
 def _numbers(size: int, device: torch.device) -> Tensor:
     return torch.arange(size, device=device)

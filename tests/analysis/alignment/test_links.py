@@ -9,12 +9,7 @@ from fairseq.utils import parse_alignment as fairseq_links
 
 from fairseq_attn_plugin.analysis.alignment.evaluation import alignment_error_rate
 from fairseq_attn_plugin.analysis.alignment.linking import symmetrize
-from fairseq_attn_plugin.analysis.alignment.links import (
-    GoldAlignment,
-    format_alignment,
-    parse_alignment,
-    read_gold,
-)
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, format_alignment, parse_alignment, read_gold
 from fairseq_attn_plugin.analysis.alignment.subword_links import convert_file
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError

@@ -68,6 +68,7 @@ def test_reads_text_files(tmp_path, text):
 @pytest.mark.parametrize(
     "text, message",
     [
+        ("dog 1 2\nthe 1 2 3\n", "line 2: has 3 numbers after the word 'the', must have 2 as the first line says"),
         ("2 3\nthe 1 2\n", "line 2: has 2 numbers after the word 'the', must have 3 as the first line says"),
         ("the 1 2\ncat 1 nan\n", "line 2: the values after the word 'cat' must be finite numbers"),
         ("the 1 2\ncat 1 1e39\n", "line 2: the values after the word 'cat' must be finite numbers"),

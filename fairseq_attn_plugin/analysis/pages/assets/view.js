@@ -105,7 +105,8 @@ function scoreOf({ score, targetKind }) {
 class Card {
   /**
    * shown: {label, detail, source, target, sourceKey, targetKey, targetText, weights, scores, languages, targetKind,
-   * reference, note}. source and target are results of unitsOf, weights of mergeWeights. A card with a note shows only the note. Sides with the same key have the same units; targets with the same targetText have the same words.
+   * reference, note}. source and target are results of unitsOf, weights of mergeWeights. A card with a note shows only
+   * the note. Sides with the same key have the same units; targets with the same targetText have the same words.
    */
   constructor(shown, board, number) {
     this.shown = shown;
