@@ -210,6 +210,19 @@ def test_the_page_has_what_was_measured():
             ratios[name] = graphs and graphs["words_per_second"] / stock
     assert f"updates of `lstm_soft` are {ratios['lstm_soft']:.2f} times as fast" in CHANGES
     assert f"those of `lstm_adm` {ratios['lstm_adm']:.2f} times." in CHANGES
+    slower = ratios["lstm_soft"] / ratios["lstm_adm"]
+    assert f"takes {slower:.2f} times as long" in CHANGES and f"{100 * slower - 100:.0f} per cent of an update" in TEXT
+    speeds = [one["words_per_second"] / base["lstm"]["words_per_second"] for one in list(base.values())[2:]]
+    assert f"with beam 10 is {min(speeds):.1f} to {max(speeds):.1f} times as fast" in CHANGES
+    short, searched = report["training"]["10"], report["beam 10"]["10"]
+    for part, name in ((short, f"lstm_adm:{options}"), (searched, "lstm_adm")):
+        assert round(part[name]["words_per_second"] / part["lstm"]["words_per_second"], 1) == 2.2
+    busy = {name: round(100 * one["busy"]) for name, one in report["work"]["systems"].items()}
+    graphed = [share for name, share in busy.items() if "cuda_graphs" in name]
+    assert f"works {min(graphed)} to {max(graphed)} per cent" in TEXT and f"works {busy['lstm']} per cent" in TEXT
+    speed = {name: mean(one["sentences_per_second"]) for name, one in report["translation"].items() if name != "what"}
+    assert f"translates {speed['lstm_adm.float32.1']:.0f} a second" in TEXT
+    assert f"and {speed['lstm.float32.1']:.0f} with stock's" in TEXT
 
 
 def test_the_page_has_the_perplexities():
@@ -225,6 +238,13 @@ def test_the_page_has_the_perplexities():
 
 def test_the_page_has_the_passes_that_were_measured():
     report = measured("h100")
+    step = report["decoder_step"]
+    assert f"step of {step['hypotheses']:,} hypotheses took {step['ms']:.1f} ms without a graph and" in TEXT
+    assert f"{step['ms_with_graph']:.1f} ms with one" in TEXT
+    assert "making the graph took {:.0f} to {:.0f} ms".format(*step["capture_ms"]) in TEXT
+    seconds = report["compile_seconds"]
+    said = f"took {seconds['lstm_adm']:.0f} seconds at the first capture, and {seconds['lstm_adm_aqt']:.0f} seconds"
+    assert said in TEXT
     stock = {(one["run"], one["precision"]): one["ms"] for one in report["runs"] if one["system"] == "lstm"}
     for one in report["runs"]:
         if one["system"] != "lstm":

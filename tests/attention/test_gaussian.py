@@ -281,11 +281,7 @@ def test_both_directions_have_no_files():
 @pytest.mark.parametrize(
     ("arch", "options", "message"),
     [
-        (
-            "lstm_gaussian",
-            {"election_table": "x"},
-            "--election-table x: --attention gaussian does not read it; .*el",
-        ),
+        ("lstm_gaussian", {"election_table": "x"}, "--election-table x: --attention gaussian does not read it; .*el"),
         ("lstm_soft", {"gaussian_election": "x"}, "--gaussian-election x: --attention soft does not read it"),
         (
             "lstm_gaussian",

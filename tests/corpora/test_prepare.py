@@ -44,12 +44,7 @@ DAMAGES = [
     ("polarity_archive (polarity_han)", "review_polarity.tar.gz", with_text("no archive"), "truncated or damaged"),
     ("polarity_archive (polarity_han)", "polarity.jsonl", with_one_review("review1"), "review1, must be cvNNN"),
     ("polarity_archive (polarity_han)", "polarity.jsonl", with_one_review("cv000"), "the train split is empty"),
-    (
-        "yelp (yelp2013_han)",
-        "yelp-2013-dev.txt.ss",
-        with_text("a\t\tb\t\t7\t\tc\n"),
-        "dev.txt.ss, line 1: must be",
-    ),
+    ("yelp (yelp2013_han)", "yelp-2013-dev.txt.ss", with_text("a\t\tb\t\t7\t\tc\n"), "dev.txt.ss, line 1: must be"),
     ("yelp (yelp2013_han)", "yelp-2013-dev.txt.ss", Path.unlink, "yelp-2013-dev.txt.ss is missing", "7z x"),
     ("yahoo (yahoo_answers_han)", "test.csv", with_text('"11","a","b","c"\n'), "test.csv, row 1: must be class"),
     ("yahoo (yahoo_answers_han)", "test.csv", Path.unlink, "test.csv (or test.csv.gz) is missing"),

@@ -99,11 +99,7 @@ def test_damaged_files_of_pairs_are_named(lines, message, tmp_path):
 
 def test_bare_words_are_as_many_as_before():
     text = ["\u00bfEs de Tom\u2019s, \u00abel\u00bb?", "Add 5 + 10 \u2014 it's \u20ac7.50!", "well-known ... U.S."]
-    assert list(map(bare_words, text)) == [
-        "Es de Tom's el",
-        "Add 5 + 10 \u2014 it's \u20ac7.50",
-        "well-known ... U.S",
-    ]
+    assert list(map(bare_words, text)) == ["Es de Tom's el", "Add 5 + 10 \u2014 it's \u20ac7.50", "well-known ... U.S"]
 
 
 def test_tokenisation_by_several_processes_keeps_the_order():
@@ -115,11 +111,7 @@ def test_tokenisation_by_several_processes_keeps_the_order():
 
 @pytest.mark.parametrize(
     ("options", "tokens"),
-    [
-        ({}, "a &quot; b &quot;"),
-        ({"escape": False}, 'a " b "'),
-        ({"normalize": False}, "a \u201e b \u201c"),
-    ],
+    [({}, "a &quot; b &quot;"), ({"escape": False}, 'a " b "'), ({"normalize": False}, "a \u201e b \u201c")],
 )
 def test_punctuation_is_normalised_and_escaped_unless_it_is_kept(options, tokens):
     assert tokenize(["a \u201eb\u201c"], "de", 1, **options) == [tokens]

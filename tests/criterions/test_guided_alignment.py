@@ -27,12 +27,7 @@ from cli import USER_DIR
 LOSSES = ("cross-entropy", "squared")
 PAD, EOS = 1, 2
 # source and target lengths without the end of the sentence, links (source word, target word)
-PAIRS = [
-    ((4, 3), [(0, 0), (3, 2), (1, 2)]),
-    ((2, 4), [(1, 0), (1, 3), (0, 3)]),
-    ((5, 2), []),
-    ((1, 1), [(0, 0)]),
-]
+PAIRS = [((4, 3), [(0, 0), (3, 2), (1, 2)]), ((2, 4), [(1, 0), (1, 3), (0, 3)]), ((5, 2), []), ((1, 1), [(0, 0)])]
 
 
 def translation_task(**config):

@@ -143,10 +143,7 @@ def weight_bytes(path):
 def test_what_cannot_be_exported():
     for model, message in [
         (build("attn_lstm", adaptive_softmax_cutoff="8"), "the model has an adaptive softmax"),
-        (
-            build("lstm_latent_first_order_small", attention="soft"),
-            "the model has first-order alignments",
-        ),
+        (build("lstm_latent_first_order_small", attention="soft"), "the model has first-order alignments"),
         (torch.nn.Linear(1, 1), "a Linear cannot be exported; must be a translation model of this package"),
     ]:
         with pytest.raises(OptionError, match=f"x.pt: {message}"):

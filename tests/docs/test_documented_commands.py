@@ -61,9 +61,12 @@ def needs_example(item: Command) -> bool:
     return bool({EXAMPLE, Path(EXAMPLE).name} & set(item.words))
 
 
-def test_commands_are_accepted() -> None:
+def test_commands_are_accepted_and_wrong_ones_are_not() -> None:
     items = [item for item in COMMANDS if is_parsed(item) and not needs_example(item)]
-    assert len(items) > 60 and [error for error in errors_of(items) if error] == []
+    wrong = ["fairseq-train data --arch lstm_soft --no-such-option 1", "fairseq-attn plot --no-such-option 1"]
+    errors = errors_of([*items, *(Command("a page", {}, text.split()) for text in wrong)])
+    assert len(items) > 60 and [error for error in errors[: len(items)] if error] == []
+    assert ["no-such-option" in error for error in errors[len(items) :]] == [True, True]
 
 
 def test_commands_with_a_mechanism_from_outside_are_accepted() -> None:

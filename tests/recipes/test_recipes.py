@@ -198,11 +198,7 @@ def test_a_failed_command_ends_the_recipe(tmp_path):
         ("tatoeba", {"SRC": "de", "TGT": "es"}, "tatoeba: SRC=de TGT=es: must be en and the language of spa-eng"),
         ("tatoeba", {"TGT": "en"}, "tatoeba: SRC=en TGT=en: must be en and the language of spa-eng"),
         ("polarity_han", {"DEVICE": "gpu"}, "polarity_han: DEVICE=gpu: must be auto or cpu"),
-        (
-            "tatoeba_election",
-            {"PAIRS": "some"},
-            "PAIRS=some SRC=en TGT=es DEVICE=auto: must be equal or all, en",
-        ),
+        ("tatoeba_election", {"PAIRS": "some"}, "PAIRS=some SRC=en TGT=es DEVICE=auto: must be equal or all, en"),
     ],
 )
 def test_mistakes_are_one_line(name, variables, said, tmp_path):

@@ -16,6 +16,8 @@ from benchmark.measure import interleave, peak_memory, round_ratios, speed, summ
 from benchmark.sections import markdown
 from benchmark.systems import MemoryTask, Spec, make_batch
 
+from cli import REPO
+
 CPU = torch.device("cpu")
 MIB = 1 << 20
 
@@ -231,3 +233,22 @@ def test_mistakes_get_one_line(options, message, capsys):
     assert main(["--quick", "--threads", "1", *options.split()]) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("bench.py: error: ")]
     assert len(lines) == 1 and re.search(message, lines[0]), lines
+
+
+@pytest.mark.parametrize(
+    ("file", "model"), [("avx512-search", "`lstm_soft`"), ("avx512-search-tanh", "`lstm_soft --output-layer tanh`")]
+)
+def test_the_page_has_the_searches(file, model):
+    sections = json.loads((REPO / f"benchmarks/{file}.json").read_text(encoding="utf-8"))["sections"]
+    page = (REPO / "docs/speed.md").read_text(encoding="utf-8")
+    for precision in ("float32", "bfloat16", "int8"):
+        search = "plugin" if precision == "float32" else f"plugin:decoding_precision={precision}"
+        cells = []
+        for section in ("translate", "sentence"):
+            times = [
+                {name: sum(one["cpu"] for one in runs) for name, runs in work["raw"].items()}
+                for work in sections[section].values()
+            ]
+            cells.append(" / ".join(f"{time['stock'] / time[search]:.2f}" for time in times))
+        name = f"{model}, float32" if precision == "float32" else precision
+        assert f"| {name} | {cells[0]} | {cells[1]} |" in page

@@ -40,3 +40,13 @@ def test_a_quick_run(monkeypatch, tmp_path, capsys):
 def test_the_page_has_the_table(name):
     measured = json.loads((REPO / f"benchmarks/{name}.json").read_text(encoding="utf-8"))
     assert rent.markdown(measured["works"]) in (REPO / "docs/speed.md").read_text(encoding="utf-8")
+
+
+def test_what_is_gone_saved_nothing():
+    measured = json.loads((REPO / "benchmarks/avx512-rent-gone.json").read_text(encoding="utf-8"))
+    runs = [run["without"].items() for of in measured["works"].values() for run in of]
+    gone = [round(ratio["median"], 2) for run in runs for name, ratio in run if name != "again"]
+    again = [round(ratio["median"], 2) for run in runs for name, ratio in run if name == "again"]
+    text = " ".join((REPO / "docs/speed.md").read_text(encoding="utf-8").split())
+    assert f"updates took {min(gone):.2f} to {max(gone):.2f} of the time without them" in text
+    assert f"and {min(again):.2f} to {max(again):.2f} when nothing was changed" in text
