@@ -27,9 +27,8 @@ LAYERS = (
     ("commands",),
     ("cli",),
 )
-FILES = sorted((REPO / PACKAGE).rglob("*.py"))
 MODULES = {}
-for file in FILES:
+for file in sorted((REPO / PACKAGE).rglob("*.py")):
     parts = file.relative_to(REPO).with_suffix("").parts
     MODULES[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
 

@@ -13,7 +13,6 @@ from fairseq_attn_plugin.patches.trained_models import as_written
 import oracles
 
 QUERY, MEMORY = 3, 5
-PAIRS = ["centred-keys", "encodings", "keys"]
 
 
 def build(name, **options):
@@ -25,7 +24,7 @@ def build(name, **options):
 
 
 @pytest.mark.parametrize("score", ["general", "additive"])
-@pytest.mark.parametrize("pairs", PAIRS)
+@pytest.mark.parametrize("pairs", ["centred-keys", "encodings", "keys"])
 @pytest.mark.parametrize("name", ["mqt", "aqt"])
 def test_states_and_encodings_of_different_widths(name, pairs, score):
     module = build(name, pairs=pairs, score=score)

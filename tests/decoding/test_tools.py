@@ -12,8 +12,6 @@ from fairseq_attn_plugin.patches.wrapping import wrapped_by
 
 from cli import USER_DIR
 
-ENGINES = ("plugin", "stock")
-
 
 def words_and_numbers(output):
     """The lines of hypotheses and references, and their numbers apart."""
@@ -68,6 +66,6 @@ def test_interactive(zoo, tiny_data, calls):
     command += ["--beam", 3, "--nbest", 2, "--max-len-b", 12]
     words = [line.split()[0] for line in (tiny_data / "dict.xx.txt").read_text().splitlines()]
     lines = " ".join(words[:3]) + "\n" + words[4] + "\n"
-    outputs = [run_tool(*command, "--decoding-engine", engine, stdin=lines).stdout for engine in ENGINES]
+    outputs = [run_tool(*command, "--decoding-engine", engine, stdin=lines).stdout for engine in ("plugin", "stock")]
     assert_same_lines([re.sub(r"^W-.*$", "", output, flags=re.M) for output in outputs])
     assert calls

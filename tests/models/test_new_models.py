@@ -48,12 +48,11 @@ def test_both_biases_of_torch_sum_to_the_value(arch):
     assert changed == biases, "everything else is drawn as without the option"
 
 
-ROWS = 200
 CASES = [{}, {"rnn": "gru"}, {"encoder_rnn": "gru"}, {"input_feeding": "none"}, {"decoder_layers": 2}]
 
 
 def starts(model):
-    encoder_out = model.encoder(pad_batch([4] * ROWS))
+    encoder_out = model.encoder(pad_batch([4] * 200))
     state = model.decoder.initial_state(encoder_out, model.decoder.remember(encoder_out))
     return torch.cat([x.flatten(1) for x in (state.hidden, state.cell) if x is not None], dim=1)
 

@@ -8,8 +8,7 @@ from fairseq_attn_plugin.ops import products
 from fairseq_attn_plugin.ops.deferred import linear, share
 from fairseq_attn_plugin.ops.precision import products_in
 
-TYPES = (torch.float32, torch.float64, torch.bfloat16)
-types = pytest.mark.parametrize("dtype", TYPES, ids=str)
+types = pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.bfloat16), ids=str)
 
 
 class Operations(TorchDispatchMode):

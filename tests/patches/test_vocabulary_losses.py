@@ -15,7 +15,6 @@ from fairseq_attn_plugin.criterions.guided_alignment import GuidedAlignmentConfi
 from fairseq_attn_plugin.criterions.vocabulary_losses import loss_in
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 
-PAD = 1
 TASK = fake_task(load_alignments=True)
 MODELS = {
     "lstm_soft": {},
@@ -38,7 +37,7 @@ STOCK = {
 
 @pytest.fixture(autouse=True)
 def task():
-    TASK.source_dictionary.pad_index = PAD
+    TASK.source_dictionary.pad_index = 1
     return TASK
 
 

@@ -87,11 +87,8 @@ def iwslt14_de_en(folder: Path, train: int = 120) -> None:
             write(folder / f"IWSLT14.{name}.de-en.{language}.xml", xml)
 
 
-TOY = {"train": 60, "valid": 8, "test": 8}
-
-
 def toy(folder: Path) -> None:
-    toy_corpus.write(toy_corpus.generate(1, TOY), folder)
+    toy_corpus.write(toy_corpus.generate(1, {"train": 60, "valid": 8, "test": 8}), folder)
 
 
 def reviews(per_fold: int = 4) -> Iterator[Tuple[str, str, List[str]]]:

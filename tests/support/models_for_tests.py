@@ -119,8 +119,7 @@ BIASED = ["soft" + ALL_BIASES, "mqt+position", "structured+markov", "local-p+fer
 LATENT = [f"latent/{name}" for name in (*names(), "soft" + ALL_BIASES) if name not in NO_PRIORS]
 LATENT += ["latent-linear/soft", "latent-gru/soft"]
 LINEAR = ["linear/soft", "linear/structured+markov"]  # --output-layer linear
-GRU = ["gru/soft", "gru/structured+markov"]  # --rnn gru
-OTHERS = [*BIASED, *LINEAR, *GRU]
+OTHERS = [*BIASED, *LINEAR, "gru/soft", "gru/structured+markov"]
 # Each in one kind of input feeding, in turn; in every kind those that have states of their own, and the plainest.
 SYSTEMS = [(name, FEEDING[place % 3]) for place, name in enumerate([*names(), *OTHERS])]
 SYSTEMS += [(name, FEEDING[1 + place % 2]) for place, name in enumerate(LATENT)]

@@ -33,9 +33,6 @@ def test_several_sentences(line, several):
     assert has_several_sentences(line) is several
 
 
-PRICE = "10\u00a0000 Euro kosten viel"
-
-
 @pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u2028", "\r", "\x0b", "\x1c", "\x85"])
 def test_other_white_space(space):
     with pytest.raises(ValueError, match=f"has the white space U\\+{ord(space):04X}, which ends a word for fairseq"):
@@ -49,7 +46,7 @@ def test_spaces_and_tabs(line):
 
 def test_the_line_is_named(tmp_path):
     for name, lines in (
-        ("de", ["eins", PRICE]),
+        ("de", ["eins", "10\u00a0000 Euro kosten viel"]),
         ("en", ["one", "10,000 euros cost much"]),
         ("links", ["0-0", "0-0 1-1"]),
     ):

@@ -15,7 +15,6 @@ matplotlib = pytest.importorskip("matplotlib")
 SOURCE = ["le", "mižage", "þurk", "."]
 TARGET = ["falesta", "hemar", "."]
 WEIGHTS = np.array([[0.1, 0.7, 0.1, 0.1], [0.0, 0.2, 0.75, 0.05], [0.0, 0.0, 0.1, 0.9]])
-GOLD_COLOUR = SERIES_COLOURS[1].lower()
 
 
 def kept_figures(monkeypatch):
@@ -78,7 +77,7 @@ def test_panels_side_by_side(tmp_path):
     # source words above each panel; target words where they are others than those of the panel before
     assert texts.count("mižage") == 3 and texts.count("falesta") == 2
     assert sum("gold link, dashed: only possible" in text for text in texts) == 1  # one legend
-    assert path.read_text(encoding="utf-8").count(f"stroke: {GOLD_COLOUR}") == 2
+    assert path.read_text(encoding="utf-8").count(f"stroke: {SERIES_COLOURS[1].lower()}") == 2
     assert path.read_text(encoding="utf-8").count("stroke-dasharray") == 1
 
 

@@ -34,7 +34,6 @@ from fairseq_attn_plugin.text.documents import Document, documents_of, write_doc
 from cli import USER_DIR, run_cli
 
 WORDS = [f"w{n}" for n in range(20)]
-LABELS = ["good", "bad", "odd"]
 TINY = "--word-embed-dim 16 --word-hidden-size 8 --sentence-hidden-size 8"
 TASK = "--task document_classification --criterion document_classification".split()
 TRAIN = "--optimizer adam --lr 0.01 --batch-size 8 --required-batch-size-multiple 1 --num-workers 0 --cpu"
@@ -45,7 +44,7 @@ def corpus(count, seed):
     rng = random.Random(seed)
     documents = []
     for number in range(count):
-        label = LABELS[number % 3]
+        label = ["good", "bad", "odd"][number % 3]
         sentences = [[rng.choice(WORDS) for _ in range(rng.randint(1, 9))] for _ in range(rng.randint(1, 5))]
         sentence = rng.choice(sentences)
         sentence[rng.randrange(len(sentence))] = "is-" + label
