@@ -68,7 +68,7 @@ def test_links_of_the_synthetic_corpus_are_those_of_the_generator(prepare, corpu
     done = prepare("toy_corpus", data=corpus_folder)
     for name in ("train.vr", "test.dm", "test.align"):
         assert (done.out / "text" / name).read_bytes() == (corpus_folder / name).read_bytes()
-    links = [pair.links for pair in toy_corpus.generate(1, miniatures.TOY)["test"]]
+    links = [pair.links for pair in toy_corpus.generate(1, {"train": 60, "valid": 8, "test": 8})["test"]]
     assert done.lines("test.dm-vr.align") == [" ".join(f"{j}-{i}" for i, j in pair) for pair in links]
 
 
