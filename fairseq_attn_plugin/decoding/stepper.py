@@ -122,7 +122,8 @@ class ModelStepper:
             out = self.model.get_normalized_probs((out, None), log_probs=True)
         log_probs = out[:, -1].float()
         if not self.normalized and self.decoder.adaptive_softmax is None:
-            log_probs = log_probs.log_softmax(-1)
+            # in place, where no place is asked of the system for as many numbers once more
+            log_probs = torch.log_softmax(log_probs, -1, out=log_probs if log_probs.device.type == "cpu" else None)
         return log_probs, None if weights is None else weights[:, -1], state._replace(progress=progress)
 
     def _decoded(
