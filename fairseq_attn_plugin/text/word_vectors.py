@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import lzma
 import os
+import zlib
+from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import opened
 
 
 def ordinary_words(dictionary: Any) -> np.ndarray:
@@ -35,7 +40,7 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
     a repeated word counts. Some collections have words with spaces, which no dictionary has.
 
     Args:
-        path: the file, in UTF-8
+        path: the file, in UTF-8, plain, ``.gz`` or ``.xz``
         dictionaries: the vocabularies
         option: the option that names the file, for messages
 
@@ -54,7 +59,7 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
     width = 0
     try:
         # only a line feed ends a line: fastText words may contain other characters that Python takes for line ends
-        with open(path, encoding="utf-8-sig", errors="replace", newline="\n") as stream:
+        with io.TextIOWrapper(opened(Path(path)), encoding="utf-8-sig", errors="replace", newline="\n") as stream:
             bar = tqdm(stream, desc=os.path.basename(path), unit=" lines", disable=None, leave=False)
             for number, line in enumerate(bar, start=1):
                 line = line.rstrip(" \t\r\n").replace("\t", " ")
@@ -86,8 +91,8 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
                     )
                 for side, index in places.pop(word):
                     result[side][index] = vector
-    except OSError as error:
-        raise OptionError(f"{option} {path}: cannot be read: {error.strerror or error}") from None
+    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        raise OptionError(f"{option} {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not result:
         raise OptionError(f"{option} {path}: has no vectors")
     return result

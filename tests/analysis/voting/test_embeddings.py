@@ -1,5 +1,6 @@
 """Word vectors of two languages: text files with all their oddities, the training pairs, a model's own."""
 
+import gzip
 import sys
 
 import numpy as np
@@ -81,6 +82,15 @@ def test_malformed_files(tmp_path, text, message):
     with pytest.raises(OptionError) as caught:
         read_vectors(path, [ENGLISH], "--embeddings-source")
     assert str(caught.value).startswith(f"--embeddings-source {path}") and message in str(caught.value)
+
+
+def test_compressed_files(tmp_path):
+    path = tmp_path / "wiki.vec.gz"
+    path.write_bytes(gzip.compress(VECTORS.encode()))
+    assert row(read_vectors(str(path), [ENGLISH], "--embeddings")[0], ENGLISH, "dog") == pytest.approx([0.6, 0.8])
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(OptionError, match="wiki.vec.gz: cannot be read: Compressed file ended"):
+        read_vectors(str(path), [ENGLISH], "--embeddings")
 
 
 def test_bytes_that_are_no_utf_8_in_a_word_that_nobody_needs_do_no_harm(tmp_path):
