@@ -305,18 +305,17 @@ def test_graphs_vocabularies_and_settings_fit(copy):
 
 def endless():
     """A graph whose loop never ends."""
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import parser
 
-    value, integer = helper.make_tensor_value_info, TensorProto.INT64
-    truth, most = (numpy_helper.from_array(np.array(x), name) for x, name in ((True, "true"), (2**63 - 1, "most")))
-    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in ("cond", "x")]
-    given = [value("i", integer, []), value("cond", TensorProto.BOOL, []), value("x", integer, [1, 2])]
-    made = [value("cond_out", TensorProto.BOOL, []), value("x_out", integer, [1, 2])]
-    body = helper.make_graph(nodes, "body", given, made)
-    loop = [helper.make_node("Loop", ["most", "true", "source"], ["out"], body=body)]
-    ends = [[value(name, integer, [1, 2])] for name in ("source", "out")]
-    graph = helper.make_graph(loop, "graph", *ends, [most, truth])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        graph (int64[1,2] source) => (int64[1,2] out) <int64 most = {9223372036854775807}, bool true = {1}> {
+            out = Loop <body = step (int64 i, bool on, int64[1,2] x) => (bool still, int64[1,2] y) {
+                still = Identity(on)
+                y = Identity(x)
+            }> (most, true, source)
+        }"""
+    )
 
 
 def test_a_graph_that_may_never_end_is_refused(copy, monkeypatch):
