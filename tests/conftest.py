@@ -102,39 +102,18 @@ def real_data() -> Path:
     return folder
 
 
-# --- failures
-
-
-class FailuresAtOnce:
-    """Names a test as soon as it fails, so that a run that is cut off has said which did."""
-
-    def __init__(self, terminal: Any):
-        self.terminal = terminal
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            error = report.longreprtext.strip().splitlines() or [""]
-            lines = [line for line in error if line.startswith("E ")] or error[-1:]
-            self.terminal.ensure_newline()
-            self.terminal.write_line(
-                f"FAILED {report.nodeid} ({report.when}, {report.duration:.0f} s): {lines[0][:200]}"
-            )
-
-
-@pytest.hookimpl(trylast=True)  # after the terminal has registered itself
-def pytest_configure(config: pytest.Config) -> None:
-    terminal = config.pluginmanager.getplugin("terminalreporter")
-    if terminal is not None and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(FailuresAtOnce(terminal), "failures at once")
-        if config.getoption("fast"):
-            terminal.reportchars = "fE"  # not a line for each test that would start something
-
-
 # --- --fast: the first case of each test, and none that starts a process, trains, or is slow
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="the first case of each test that starts no process")
+
+
+@pytest.hookimpl(trylast=True)  # after the terminal has registered itself
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    if terminal is not None and config.getoption("fast"):
+        terminal.reportchars = "fE"  # not a line for each test that would start something
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:

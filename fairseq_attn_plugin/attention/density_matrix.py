@@ -159,7 +159,7 @@ def lengths(encodings: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
     """The number of words n of each sentence, ``[B, 1, 1]``."""
     if pad_mask is None:
         return encodings.new_full((encodings.size(0), 1, 1), encodings.size(1))
-    # A row that is all padding gets length 1: its weights are zero whatever is divided.
+    # Nothing is divided by zero where a row is all padding.
     return (~pad_mask).sum(1).clamp(min=1).to(encodings.dtype)[:, None, None]
 
 
