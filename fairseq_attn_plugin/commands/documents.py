@@ -17,11 +17,12 @@ import argparse
 import os
 import re
 from pathlib import Path
-from typing import Dict, Sequence
+from typing import Dict, List, Sequence
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.documents import documents_of, split_documents, write_documents
+from fairseq_attn_plugin.text.documents import Document, documents_of, split_documents, to_line, write_documents
+from fairseq_attn_plugin.text.lines import iter_lines
 from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
 from fairseq_attn_plugin.writing import check_output
 
@@ -52,14 +53,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_reading_options(parser)
 
 
+def _check_others(folder: Path, splits: Dict[str, List[Document]]) -> None:
+    """Raises ``OptionError`` where a split of an earlier call would stay whose documents are all among the new ones."""
+    lines = {to_line(document.sentences) for part in splits.values() for document in part}
+    for path in sorted(folder.glob("*.input0")):
+        if path.stem not in splits and lines.issuperset(kept := list(iter_lines(path))) and kept:
+            raise OptionError(
+                f"--to {folder}: the split {path.stem} of an earlier call would stay, and its documents are in "
+                f"{' and '.join(splits)}, too; repeat --split {path.stem}=SHARE, or name another folder"
+            )
+
+
 def run(args: argparse.Namespace) -> None:
     for name in (args.name, *(text.partition("=")[0] for text in args.split)):
         for side in ("input0", "label"):
             if os.path.isdir(args.to):  # otherwise it is made
                 check_output("--to", Path(args.to) / f"{name}.{side}", [args.file])
-    documents = documents_of(args.file, reading_from(args))
+    documents = list(documents_of(args.file, reading_from(args)))
     shares = shares_of(args.split, args.name)
     splits = split_documents(documents, shares, args.name, args.seed) if shares else {args.name: documents}
+    _check_others(Path(args.to), splits)
     for name, part in splits.items():
         count, sentences, words = write_documents(part, Path(args.to) / name)
         sizes = zip((count, sentences, words), ("document", "sentence", "word"))

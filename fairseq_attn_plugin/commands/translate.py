@@ -31,7 +31,7 @@ from fairseq_attn_plugin.decoding.options import add_decoding_options, check_sea
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
 from fairseq_attn_plugin.text.counting import counted
-from fairseq_attn_plugin.text.lines import iter_lines
+from fairseq_attn_plugin.text.lines import iter_lines, to_utf8
 from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences
 from fairseq_attn_plugin.writing import check_output, whole_text
 
@@ -102,8 +102,8 @@ def _translator(args: argparse.Namespace) -> Any:
 def _decoded(lines: Iterable[str]) -> Iterator[str]:
     try:
         yield from lines
-    except UnicodeDecodeError:
-        raise OptionError("standard input: is not UTF-8; convert it, as in iconv -f LATIN1 -t UTF-8") from None
+    except UnicodeDecodeError as error:
+        raise OptionError(f"standard input: is not UTF-8; {to_utf8(error)}") from None
 
 
 def _is_file(stream: TextIO) -> bool:

@@ -189,6 +189,15 @@ def check_dictionaries(path: str, extra_state: Optional[Dict[str, Any]], task: A
             )
 
 
+def other_direction(path: str, extra_state: Optional[Dict[str, Any]], task: Any) -> Optional[str]:
+    """The line for a checkpoint whose languages are those of the task, in the other order."""
+    asked = list(_hashes(task))
+    if len(asked) < 2 or list((extra_state or {}).get(KEY) or {}) != asked[::-1]:
+        return None
+    given = "--source-lang {} --target-lang {}".format(*asked)
+    return f"{given}: checkpoint {path} translates from {asked[1]} to {asked[0]}; give the languages in this order"
+
+
 def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
     def load_checkpoint(self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
         extra_state = load(self, filename, *args, **kwargs)

@@ -6,6 +6,7 @@ failed. Every other exception keeps its trace, and so do all with ``FAIRSEQ_ATTN
 """
 
 import inspect
+import json
 import linecache
 import os
 import re
@@ -15,7 +16,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from fairseq_attn_plugin.errors import Rule, annotate, did_you_mean, explain_by, install_hook
+from fairseq_attn_plugin.errors import OptionError, Rule, annotate, did_you_mean, explain_by, install_hook
 
 from .wrapping import MakeWrapper, Patch
 
@@ -84,7 +85,16 @@ REMEDIES: Tuple[Tuple[str, str], ...] = (
         "the data folder has no split that names its languages: give the folder that fairseq-preprocess --destdir "
         "wrote, or --source-lang and --target-lang",
     ),
-    (r"Model file not found: (?P<file>.*)", "--path {file}: no such file"),
+    (r"Model file not found: (?P<file>.*)", "{given} {file}: no such file"),
+    (
+        r"\[Errno 2\] .*'(?P<folder>[^']*)/dict\.(?P<language>[^.']+)\.txt'",
+        "the data folder {folder} has no dictionary of '{language}' (--source-lang, --target-lang): it has those of "
+        "{languages}",
+    ),
+    (
+        r"Unknown post_process option: (?P<kind>.*)",
+        "--remove-bpe (--post-process) {kind}: is unknown; choose from subword_nmt, sentencepiece, wordpiece, letter",
+    ),
     (
         "gradients are Nan|Minimum loss scale",
         "the training has diverged: its gradients are NaN or infinite; lower --lr, or bound them by --clip-norm",
@@ -127,11 +137,29 @@ def remedy(error: BaseException) -> Optional[str]:
     values = match.groupdict()
     for name in {"option", "section"} & values.keys():
         values[name] = values[name].replace("_", "-")
+    values["given"] = _option_of(values.get("file")) or "--path"
     if "folder" in values:  # a split consists of NAME.SRC-TGT.SRC.idx and so on
+        names = sorted(path.name.split(".")[1] for path in Path(values["folder"]).glob("dict.*.txt"))
+        values["languages"] = " and ".join(names) or "none; fairseq-preprocess makes them"
         files = [path.name.split(".") for path in Path(values["folder"]).glob("*.idx")]
         present = sorted({f"{parts[0]} ({parts[1]})" for parts in files if len(parts) > 3})
         values["present"] = ", ".join(present) or "no binarised split; fairseq-preprocess makes them"
     return line.format(**values)
+
+
+def _option_of(value: Any) -> str:
+    """The option of the command line that has a value; empty if none has."""
+    words = sys.argv[1:]
+    given = (word for word, after in zip(words, words[1:]) if after == value and word.startswith("-"))
+    return next(given, next((word[: -len(value) - 1] for word in words if value and word.endswith(f"={value}")), ""))
+
+
+def not_json(error: BaseException) -> Optional[str]:
+    """Options of options, such as ``--eval-bleu-args``."""
+    if not isinstance(error, json.JSONDecodeError) or not any(map(_is_fairseq, _files(error))):
+        return None
+    option = _option_of(error.doc)
+    return f"{option} {error.doc}: must be JSON, as in '{{\"beam\": 5}}' ({error.msg})" if option else None
 
 
 def from_worker(error: BaseException) -> Optional[str]:
@@ -147,7 +175,8 @@ def wrong_key(error: BaseException) -> Optional[str]:
     if isinstance(error, KeyError) and raised_inside(error, r"/fairseq/(registry|options)\.py", innermost=True):
         if error.args == (None,):
             return "--task is missing: give the task that the model was trained with, as in --task translation"
-        return f"_name {error.args[0]}: there is none of this name" if error.args else None
+        name = error.args[0] if error.args else ""
+        return f"{_option_of(name) or '_name'} {name}: there is none of this name" if name else None
     kind, key = getattr(error, "object_type", None), getattr(error, "full_key", None)
     kinds = (ConfigAttributeError, ConfigKeyError, ValidationError)
     if not isinstance(error, kinds) or not is_dataclass(kind) or not raised_inside(error, "/fairseq/dataclass/"):
@@ -170,8 +199,10 @@ def own_words(error: BaseException) -> Optional[str]:
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames or not _is_fairseq(file := frames[-1][0].f_code.co_filename):
         return None
-    # the words of Python, as of int("x"), name neither file nor option
-    if not linecache.getline(file, frames[-1][1]).lstrip().startswith(("raise ", "assert ", "assert(")):
+    # the words of Python, as of int("x"), name neither file nor option; it has none for an assertion
+    if not isinstance(error, AssertionError) and not linecache.getline(file, frames[-1][1]).lstrip().startswith(
+        "raise "
+    ):
         return None
     return " ".join(str(error).strip().splitlines()[0][:300].split())
 
@@ -186,12 +217,11 @@ def file_error(error: BaseException) -> Optional[str]:
         isinstance(error, FileExistsError) and not error.filename
     ):  # fairseq-preprocess writes no dictionary over another
         return f"{error}: exists; remove it, or name another folder"
-    file, words = error.filename or "", sys.argv[1:]
-    given = [word for word, value in zip(words, words[1:]) if value == file and word.startswith("--")]
-    return f"{' '.join([*given[:1], str(file)])}: {error.strerror}" if file else str(error) or None
+    file = error.filename or ""
+    return f"{_option_of(file)} {file}: {error.strerror}".lstrip() if file else str(error) or None
 
 
-RULES: List[Rule] = [from_worker, remedy, wrong_key, own_words, file_error]
+RULES: List[Rule] = [from_worker, remedy, not_json, wrong_key, own_words, file_error]
 
 
 # ---- explained by the arguments of the function
@@ -216,6 +246,16 @@ def no_constraints(_error: Exception, arguments: Dict[str, Any]) -> Optional[str
     return "--constraints: fairseq-interactive reads them, after a tab in each line; leave it out with other tools"
 
 
+def _unless_refused(save: Callable[..., Any]) -> Callable[..., Any]:
+    """A training that a user's mistake ends has nothing to save as ``crash.pt``."""
+
+    def save_checkpoint(self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(sys.exc_info()[1], OptionError):
+            return save(self, filename, *args, **kwargs)
+
+    return save_checkpoint
+
+
 def _show() -> None:
     explain_by(explain)
     install_hook()
@@ -231,6 +271,7 @@ ERRORS = Patch(
     reason="fairseq answers a mistake in an option or in the data folder with a stack trace",
     wraps={
         "fairseq.models:build_model": explained(unknown_model),
+        "fairseq.trainer:Trainer.save_checkpoint": _unless_refused,
         "fairseq.search:LexicallyConstrainedBeamSearch.init_constraints": explained(no_constraints),
     },
     extra=_show,

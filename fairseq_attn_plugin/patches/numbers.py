@@ -25,6 +25,7 @@ class Range(NamedTuple):
     least: float
     what: str
     bound: float = math.inf
+    size: int = 0  # how many there must be; 0: any number
 
 
 POSITIVE = Range(1, "at least 1")
@@ -42,7 +43,8 @@ BY_RANGE = (
         "save_interval_updates validate_interval_updates max_update lr weight_decay ignore_prefix_size power min_lr "
         "end_learning_rate warmup_updates max_lr force_anneal lr_patience",
     ),
-    (PROBABILITY, "adam_betas momentum label_smoothing"),
+    (PROBABILITY, "momentum label_smoothing"),
+    (Range(0, "two numbers, each at least 0 and less than 1, as in '(0.9, 0.98)'", 1, size=2), "adam_betas"),
     (Range(1, "at least 1 and less than 2^31", 2**31), "required_batch_size_multiple"),
     (Range(0, "0 to 1000", 1001), "num_workers"),
     (Range(5e-324, "above 0"), "adam_eps"),  # a parameter without gradient would become 0 / 0
@@ -65,6 +67,8 @@ def check_numbers(cfg: Any) -> None:
     for name, value in _leaves(cfg):
         known = range_of(name)
         numbers = _numbers(value, known is not None)
+        if known is not None and known.size and len(numbers) != known.size:
+            raise OptionError(f"{flag(name)} {value}: must be {known.what}")
         if known is not None and isinstance(value, (list, str)) and not numbers:
             raise OptionError(f"{flag(name)} {value or repr('')}: must be a number, {known.what}")
         for number in numbers:

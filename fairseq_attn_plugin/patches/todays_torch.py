@@ -7,12 +7,16 @@
 - **Resuming data-parallel training:** the checkpoint that rank 0 sends holds containers of omegaconf. The sender is of
   the same job; plain pickle is sent, as by fairseq's ``all_gather_list``.
 - ``--num-batch-buckets`` asks for ``numpy.compat.long`` and the argument ``interpolation``, which numpy 2 lacks.
+- Hydra and torch warn, in each command, of what fairseq calls. Users cannot change it, and do not read what matters
+  behind thirty lines.
 - ``--bf16`` means ``--tpu`` on stock's command line, which is taken back where it was not given and there is a GPU.
 """
 
 import argparse
+import logging
 import pickle
 import sys
+import warnings
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, Optional, Sequence
 
@@ -81,6 +85,25 @@ BUCKETS = Patch(
     reason="--num-batch-buckets stops with numpy 2",
     wraps={"fairseq.data.bucket_pad_length_dataset:get_buckets": _percentiles},
     extra=_name_types,
+)
+
+
+# ---- warnings
+
+
+def _without_warnings() -> None:
+    for message in ("\n'config' is validated against", "'pin_memory' argument is set as true but no accelerator"):
+        warnings.filterwarnings("ignore", message, UserWarning)
+    for module in ("hydra", "fairseq"):
+        warnings.filterwarnings("ignore", category=FutureWarning, module=module)
+    warnings.filterwarnings("ignore", category=UserWarning, module="hydra")
+    logging.getLogger("hydra").setLevel(logging.INFO)
+
+
+WARNINGS = Patch(
+    name="warnings",
+    reason="hydra and torch print thirty lines of warnings about fairseq's own calls in every command",
+    extra=_without_warnings,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import gzip
 import io
@@ -21,15 +22,19 @@ LONGEST = 2**26  # characters: a document of ten million words
 OTHER_SPACE = re.compile(r"[^\S \t]")
 
 
+def to_utf8(error: UnicodeDecodeError) -> str:
+    """How a text that is not UTF-8 becomes UTF-8. Tables of Excel are often UTF-16."""
+    utf16 = error.object[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    return f"convert it, as in iconv -f {'UTF-16' if utf16 else 'LATIN1'} -t UTF-8"
+
+
 @contextlib.contextmanager
 def intact(path: Path) -> Iterator[None]:
     """A context that reads a file or an archive; raises ``OptionError`` if it is unreadable, damaged or not UTF-8."""
     try:
         yield
     except UnicodeDecodeError as error:
-        raise OptionError(
-            f"{path} is not UTF-8 at byte {error.start}: fetch it again, or convert it, as in iconv -f LATIN1 -t UTF-8"
-        ) from None
+        raise OptionError(f"{path} is not UTF-8 at byte {error.start}: fetch it again, or {to_utf8(error)}") from None
     except (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, OSError) and error.strerror:
             raise OptionError(f"{path}: cannot be read: {error.strerror}") from None
@@ -80,7 +85,7 @@ def numbered_lines(path: PathLike, longest: int = LONGEST, name: Optional[str] =
                     raise OptionError(f"{name}, line {number}: is longer than {longest} characters")
                 yield f"{name}, line {number}", line.rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise OptionError(f"{name}: is not UTF-8 after line {number}: {error.reason}") from None
+        raise OptionError(f"{name}: is not UTF-8 after line {number} ({error.reason}); {to_utf8(error)}") from None
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         raise OptionError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 

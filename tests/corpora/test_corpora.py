@@ -91,7 +91,7 @@ def test_the_archive_of_iwslt14_becomes_the_usual_split(prepare, corpus_folder):
     assert done.lines("test.raw.en") == [line for seed in range(1, 6) for line in sentences(3, seed)[0]]
 
 
-def test_iwslt14_keeps_punctuation_except_apostrophes_of_the_test_set(prepare, corpus_folder):
+def test_iwslt14_keeps_punctuation_except_apostrophes_of_the_test_set(prepare, corpus_folder, tmp_path):
     miniatures.iwslt14_de_en(corpus_folder)
     for path in corpus_folder.iterdir():
         text = re.sub("(it|ti)[?]", "\\1 \u2013 it\u2019s \u201eit\u201c?", path.read_text())  # ti: the foreign side
@@ -101,7 +101,10 @@ def test_iwslt14_keeps_punctuation_except_apostrophes_of_the_test_set(prepare, c
     assert "it \u2013 it \u2019 s \u201e it \u201c ?" in done.lines("train.en")[0]
     for path in corpus_folder.glob("*.xml"):
         path.write_text("<mteval></mteval>")
-    assert "the test split is empty" in prepare("iwslt14_de_en", data=corpus_folder, out="empty", check=False).error
+    assert (
+        "the test split is empty"
+        in prepare("iwslt14_de_en", data=corpus_folder, out=tmp_path / "empty", check=False).error
+    )
 
 
 @pytest.mark.parametrize("write_corpus", [miniatures.polarity_jsonl, miniatures.polarity_archive])

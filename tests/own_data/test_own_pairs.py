@@ -93,7 +93,11 @@ def test_quoted_speech_is_text(tmp_path, content):
         ({"": None}, "is a folder"),
         ({"pairs.tsv": b" \n\n"}, "is empty: expected sentence pairs"),
         ({"pairs.tsv": b"a\tb\nc\n"}, "line 2: has 1 column, no column 2: expected a sentence, a tab"),
-        ({"pairs.tsv": b"a\tb\nSe\xf1or\tb\n"}, "is not UTF-8 at byte 6: fetch it again, or convert it"),
+        (
+            {"pairs.tsv": b"a\tb\nSe\xf1or\tb\n"},
+            "is not UTF-8 at byte 6: fetch it again, or convert it, as in iconv -f L",
+        ),
+        ({"pairs.tsv": "a\tb\n".encode("utf-16")}, "is not UTF-8 at byte 0: .*, as in iconv -f UTF-16 -t UTF-8"),
         ({"pairs.tsv": b"a\tb\n\0\tb\n"}, "line 2: has a NUL character"),
         ({"pairs.tsv": b"a b\ta b\nc d\tc d\n"}, "source and target are the same text in all lines"),
         ({"pairs.tsv": b"1\t2\n3\t4\n"}, "column 1 holds numbers; choose two columns by --columns"),

@@ -179,7 +179,8 @@ def test_data_folder(tiny_data, tmp_path):
 
     assert f"{tmp_path / 'no'}: No such file or directory" in load_split(tmp_path / "no")
     assert "languages" in load_split(tmp_path)
-    assert "dict.xx.txt: No such file" in load_split(tmp_path, source_lang="xx", target_lang="yy")
+    line = load_split(tiny_data, source_lang="xx", target_lang="zz")
+    assert line.endswith("has no dictionary of 'zz' (--source-lang, --target-lang): it has those of xx and yy")
     line = load_split(tiny_data, "tset")
     assert "no split 'tset'" in line and "--gen-subset" in line
 
@@ -215,6 +216,14 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
     line = mistake("fairseq-generate", tiny_data, "--path", path, "--score-reference", "--print-alignment", "soft")
     assert line.startswith("--print-alignment soft: must be hard with --score-reference")
     assert mistake("fairseq-validate", tiny_data, "--path", path).startswith("--task is missing: give the task")
+    for tool, options, expected in (
+        ("validate", "--task translation", "Must specify batch size either with --max-tokens or --batch-size"),
+        ("generate", "--sampling", "--sampling requires --nbest to be equal to --beam"),
+        ("generate", "--lm-path none.pt", "--lm-path none.pt: no such file"),
+        ("generate", "--remove-bpe foo", "--remove-bpe (--post-process) foo: is unknown; choose from subword_nmt"),
+        ("generate", "-s yy -t xx", f"--source-lang yy --target-lang xx: checkpoint {path} translates from xx to yy"),
+    ):
+        assert mistake(f"fairseq-{tool}", tiny_data, "--path", path, *options.split()).startswith(expected)
     state = torch.load(path)
     words = state["model"]["decoder.embed_tokens.weight"]
     state["model"]["decoder.embed_tokens.weight"] = torch.cat([words, words[:1]])

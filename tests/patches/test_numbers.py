@@ -33,7 +33,10 @@ def train(tiny_data, folder, *options, fails=True):
         ("--dropout nan", "--dropout nan: must be a finite number"),
         ("--dropout 1.5", "--dropout 1.5: must be at least 0 and less than 1"),
         (LATENT + "--label-smoothing 1", "--label-smoothing 1.0: must be at least 0 and less than 1"),
-        ("--adam-betas 0.9,1.5", "--adam-betas 1.5: must be at least 0 and less than 1"),
+        ("--adam-betas 0.9,1.5", "--adam-betas 1.5: must be two numbers, each at least 0 and less than 1"),
+        ("--adam-betas 0.9", "--adam-betas 0.9: must be two numbers, each at least 0 and less than 1, as in '(0.9, 0."),
+        ("--eval-bleu --eval-bleu-args {beam:5}", "--eval-bleu-args {beam:5}: must be JSON, as in '{\"beam\": 5}' (Ex"),
+        ("--eval-bleu --eval-bleu-detok foo", "--eval-bleu-detok foo: there is none of this name"),
         ("--optimizer fused_adam --adam-eps 0", "--adam-eps 0.0: must be above 0"),
         ("--lr=", "--lr '': must be a number"),
         ("--batch-size-valid=", "--batch-size-valid '': must be a number"),
@@ -47,6 +50,7 @@ def train(tiny_data, folder, *options, fails=True):
         ("--attention gaussian --attention-score dot", "--attention-score dot: has no effect with --attention gauss"),
         ("--decoder-attention False --attention mqt", "--attention mqt: there is no attention with --decoder-att"),
         ("--adaptive-softmax-cutoff 5", "--adaptive-softmax-cutoff 5: needs --criterion adaptive_loss, not cross_e"),
+        ("--criterion latent_alignment", "--criterion latent_alignment: needs a latent alignment model"),
         (ADAPTIVE, "--criterion adaptive_loss: needs --adaptive-softmax-cutoff"),
         (ADAPTIVE + "--adaptive-softmax-cutoff=500", "--adaptive-softmax-cutoff 500: must be ascending, from 1 to the"),
         (ADAPTIVE + "--adaptive-softmax-cutoff=5,4", "--adaptive-softmax-cutoff 5,4: must be ascending, from 1 to the"),
@@ -54,6 +58,7 @@ def train(tiny_data, folder, *options, fails=True):
 )
 def test_a_training_is_refused(options, line, tiny_data, tmp_path):
     assert train(tiny_data, tmp_path, *options.split()).startswith(line)
+    assert not (tmp_path / "crash.pt").exists()
 
 
 def test_defaults_of_an_architecture_are_not_the_users(tiny_data, tmp_path):

@@ -154,6 +154,8 @@ def test_script_writes_splits(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "12 documents" in said and said.count("4 documents") == 2
     assert len(list((tmp_path / "text").glob("t*.input0"))) == len(list((tmp_path / "text").glob("t*.label"))) == 2
+    with pytest.raises(OptionError, match="the split test of an earlier call would stay, .* in train and valid, too"):
+        cli.main(["documents", path, "--to", str(tmp_path / "text"), "--split", "valid=0.3", "--seed", "2"])
     for split in ("valid", "valid=1", "valid=0.0", "a/b=0.3", "train=0.1"):
         with pytest.raises(OptionError, match=f"--split {split}: must "):
             cli.main(["documents", path, "--to", str(tmp_path / "out"), "--split", split])

@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from fairseq_attn_plugin.checkpoints import architecture, check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 
-from ..data_folders import KEY, check_dictionaries
+from ..data_folders import KEY, check_dictionaries, other_direction
 from ..messages import explained, file_error, own_words, raised_inside
 from ..wrapping import Patch
 
@@ -119,6 +119,9 @@ def _usable(load: Callable[..., Any]) -> Callable[..., Any]:
         result = load(filenames, *args, **kwargs)
         for path, model in zip(filenames, result[0]):
             check_dictionaries(path, _EXTRA_STATE.get(path), result[2])
+            other = other_direction(path, _EXTRA_STATE.get(path), result[2])
+            if other is not None and not hasattr(model, "reverse"):  # an agreement model translates in both directions
+                raise OptionError(other)
             check_finite(path, model.named_parameters())
         return result
 
@@ -186,7 +189,9 @@ def other_data(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     if not str(error).startswith("Error(s) in loading state_dict"):
         return None
     files = ":".join(arguments["filenames"])
-    return f"checkpoint {files} does not fit: {_words(error)}; use the data folder (dictionaries) of its training"
+    other = other_direction(files, _EXTRA_STATE.get(files), arguments.get("task"))
+    line = f"checkpoint {files} does not fit: {_words(error)}; use the data folder (dictionaries) of its training"
+    return other or line
 
 
 def _words(error: Optional[BaseException]) -> str:
@@ -217,8 +222,8 @@ CHECKED = Patch(
     reason="a damaged or foreign checkpoint gives NaN or a stack trace",
     wraps={
         "fairseq.checkpoint_utils:load_checkpoint_to_cpu": explained(unreadable_checkpoint, unusable),
-        "fairseq.checkpoint_utils:load_model_ensemble_and_task": lambda load: explained(other_data, unusable)(
-            _usable(load)
+        "fairseq.checkpoint_utils:load_model_ensemble_and_task": lambda load: _usable(
+            explained(other_data, unusable)(load)
         ),
         "fairseq.trainer:Trainer.load_checkpoint": lambda load: explained(other_architecture, unusable)(_finite(load)),
     },

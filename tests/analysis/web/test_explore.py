@@ -494,20 +494,6 @@ def test_many_models_are_compact(pages, many):
     assert pages.script("return document.activeElement.name") == "model" and not pages.problems()
 
 
-def test_lines_cross_no_label(pages, many):
-    for width in (1280, 390):
-        pages.resize(width, 900)
-        pages.open(many + "#sentence=6&model=model 1")
-        pages.all(".word[data-side=source]")[1].click()
-        crossed = pages.script(
-            """const boxes = (all) => [...document.querySelectorAll(all)].map((one) => one.getBoundingClientRect());
-            const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-            return [boxes('.links path').length,
-              boxes('.links path').filter((line) => boxes('.row-label').some((label) => meet(line, label))).length]"""
-        )
-        assert crossed[0] > 0 and crossed[1] == 0 and not pages.scrolls_sideways(), width
-
-
 @pytest.mark.parametrize(("width", "mode"), browser.VIEWS)
 def test_axe_finds_no_violation(pages, many, width, mode):
     browser.script()
