@@ -50,6 +50,7 @@ def check_model(args: argparse.Namespace) -> str:
     """
     from fairseq.models import ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel
 
+    from fairseq_attn_plugin.attention import attention_class
     from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
     from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMModel
 
@@ -62,13 +63,16 @@ def check_model(args: argparse.Namespace) -> str:
     usual = next((objective for start, objective in DEFAULT_OBJECTIVES.items() if arch.startswith(start)), "")
     objective: str = args.objective or usual
     chosen = {
-        "-a --arch": f"the architecture is chosen by --arch {arch}",
+        "-a --arch": f"the architecture is chosen by --arch {arch}, before --",
         "--seed": f"the seed is chosen by --seed {args.seed}",
         "--save-dir": "the folder is chosen by --out FOLDER",
         "--user-dir -s --source-lang -t --target-lang": "is set by --user-dir, --from and --to",
         "--criterion --objective": f"the criterion and its objective are chosen by --objective {objective}",
     }
-    for option in parsed(args.extra):
+    given = parsed(args.extra)
+    if "--attention" in given:
+        attention_class(given["--attention"])  # an unknown one is refused before the text is prepared
+    for option in given:
         for names, message in chosen.items():
             if option in names.split() and (objective or "--objective" not in names):
                 raise OptionError(f"{option}: {message}")

@@ -201,7 +201,8 @@ def test_the_default_objective_of_an_architecture():
         ("--objective soft", "--objective soft needs latent alignments: choose --arch lstm_latent"),
         (f"--out {__file__}", "--out .*: exists, and is no model folder"),
         ("-- --seed 3", "--seed: the seed is chosen by --seed 1"),
-        ("-- -a lstm", "-a: the architecture is chosen by --arch lstm_adm"),
+        ("-- -a lstm", "-a: the architecture is chosen by --arch lstm_adm, before --"),
+        ("-- --attention foo", "--attention foo: unknown"),
         ("--arch lstm_latent -- --objective=soft", "--objective: the criterion .* are chosen by --objective marginal"),
     ],
 )
