@@ -94,9 +94,8 @@ BUCKETS = Patch(
 def _without_warnings() -> None:
     for message in ("\n'config' is validated against", "'pin_memory' argument is set as true but no accelerator"):
         warnings.filterwarnings("ignore", message, UserWarning)
-    for module in ("hydra", "fairseq"):
-        warnings.filterwarnings("ignore", category=FutureWarning, module=module)
-    warnings.filterwarnings("ignore", category=UserWarning, module="hydra")
+    for category, module in ((FutureWarning, r"(fairseq|hydra)(\.|$)"), (UserWarning, r"hydra(\.|$)")):
+        warnings.filterwarnings("ignore", category=category, module=module)
     logging.getLogger("hydra").setLevel(logging.INFO)
 
 
