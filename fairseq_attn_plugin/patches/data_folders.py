@@ -160,7 +160,7 @@ DATA = Patch(
 
 # ---- dictionaries
 
-KEY = "dictionaries"
+KEY, LANGUAGES = "dictionaries", "languages"
 
 
 def _hashes(task: Any) -> Dict[str, str]:
@@ -189,10 +189,17 @@ def check_dictionaries(path: str, extra_state: Optional[Dict[str, Any]], task: A
             )
 
 
+def languages_of(state: Dict[str, Any]) -> List[str]:
+    """The source and the target of a checkpoint's training; the data folder may have chosen them."""
+    task = (state.get("cfg") or {}).get("task")
+    given: List[Any] = [task.get(f"{side}_lang") for side in ("source", "target")] if isinstance(task, dict) else [""]
+    return given if all(given) else list((state.get("extra_state") or {}).get(KEY) or {})
+
+
 def other_direction(path: str, extra_state: Optional[Dict[str, Any]], task: Any) -> Optional[str]:
-    """The line for a checkpoint whose languages are those of the task, in the other order."""
+    """The line for a checkpoint whose :func:`languages_of` are those of the task, in the other order."""
     asked = list(_hashes(task))
-    if len(asked) < 2 or list((extra_state or {}).get(KEY) or {}) != asked[::-1]:
+    if len(asked) < 2 or (extra_state or {}).get(LANGUAGES) != asked[::-1]:
         return None
     given = "--source-lang {} --target-lang {}".format(*asked)
     return f"{given}: checkpoint {path} translates from {asked[1]} to {asked[0]}; give the languages in this order"

@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from fairseq_attn_plugin.checkpoints import architecture, check_finite
 from fairseq_attn_plugin.errors import OptionError, one_line
 
-from ..data_folders import KEY, check_dictionaries, other_direction
+from ..data_folders import KEY, LANGUAGES, check_dictionaries, languages_of, other_direction
 from ..messages import explained, file_error, own_words, raised_inside
 from ..wrapping import Patch
 
@@ -102,7 +102,7 @@ class _CheckedTorch(ModuleType):
         check_file(stream, stream.name)
         state = torch.load(stream, *args, **kwargs)
         check_state(state, stream.name)
-        _EXTRA_STATE[stream.name] = {KEY: (state.get("extra_state") or {}).get(KEY)}
+        _EXTRA_STATE[stream.name] = {KEY: (state.get("extra_state") or {}).get(KEY), LANGUAGES: languages_of(state)}
         return state
 
 
