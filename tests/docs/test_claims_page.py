@@ -97,6 +97,8 @@ def sayings():
     worst = "lstm_adm_aqt", "lstm_soft_drop"
     yield f"{against(E10_SLOW, *worst)} of soft attention, p = {p(E10_SLOW, *worst):.2f}"
     yield f"{against(E15, 'structured', 'lstm_soft')}, p = {p(E15, 'structured', 'lstm_soft'):.2f}"
+    file = "tatoeba-de-en-epoch4"
+    yield f"{against(file, 'structured', 'lstm_soft')}, p = {p(file, 'structured', 'lstm_soft'):.2f}"
     yield against(E10, "lstm_adm", "lstm_soft", "perplexity")
     yield f"{against(E10, 'lstm_adm', 'lstm_soft')} (p = {p(E10, 'lstm_adm', 'lstm_soft'):.2f})"
     yield against(E15, "lstm_adm", "lstm_soft", "perplexity")
