@@ -305,9 +305,9 @@ def test_graphs_vocabularies_and_settings_fit(copy):
 
 def endless():
     """A graph whose loop never ends."""
-    from onnx import parser
+    from onnx.parser import parse_model
 
-    return parser.parse_model(
+    return parse_model(
         """<ir_version: 8, opset_import: ["" : 17]>
         graph (int64[1,2] source) => (int64[1,2] out) <int64 most = {9223372036854775807}, bool true = {1}> {
             out = Loop <body = step (int64 i, bool on, int64[1,2] x) => (bool still, int64[1,2] y) {

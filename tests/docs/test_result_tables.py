@@ -251,4 +251,5 @@ def test_what_does_not_begin_to_align_and_what_a_training_takes():
     sizes = [runs("imdb-han")[f"size.{name}"] for name in ("han", "han_mean", "han_flat")]
     text = " ".join((REPO / DOCUMENTS).read_text(encoding="utf-8").split())
     assert "takes {}, {} and {} seconds".format(*(one["seconds_per_epoch"] for one in sizes)) in text
+    assert "`han` has {accuracy:.1f} per cent with seed 1".format(**runs("imdb-han")["han_dropout.seed1"]) in text
     assert "up to {:,}, {:,} and {:,} MiB".format(*(one["peak_mib"] for one in sizes)) in text
