@@ -70,8 +70,8 @@ setup(
         # scikit-learn: word vectors made from sentence pairs; scipy: rank correlations
         "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn", "scipy"],
         # fairseq-attn export; its folders need numpy, onnxruntime and what splits words, neither this package nor torch
-        "export": ["onnx>=1.15", "onnxruntime>=1.17", "protobuf>=4.25"],
-        "runtime": ["onnxruntime>=1.17", "protobuf>=4.25", "numpy"],
+        "export": ["onnx>=1.15", "onnxruntime>=1.17"],
+        "runtime": ["onnxruntime>=1.17", "numpy"],
         # scripts/docs.sh; latex2mathml: formulas that need no script and no network
         "docs": ["sphinx>=7", "furo", "myst-nb>=1.0", "latex2mathml>=3.76", "nbclient", "nbformat", "ipykernel"],
         "dev": [

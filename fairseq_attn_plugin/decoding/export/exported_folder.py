@@ -92,7 +92,7 @@ def open_graphs(folder, settings, files, threads):
     sessions = []
     for name in FILES[:2]:
         try:
-            flaw = flaw_of(files[name])
+            flaw = flaw_of(memoryview(files[name]))
             if not flaw:
                 sessions.append(session(files[name], threads))
         except Exception as error:  # those of onnxruntime have no common class
@@ -181,8 +181,26 @@ def _bodies(node):
 
 def fields(message, number, *below):
     """The contents of the fields ``number`` of a protobuf message, or of the fields ``below`` in them."""
-    from google.protobuf import empty_pb2, unknown_fields  # a part of onnxruntime
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        key &= 2**32 - 1  # as protobuf reads it
+        size = {0: 0, 1: 8, 5: 4}.get(key & 7)
+        if key & 7 in (0, 2):
+            value, place = _varint(message, place)
+            size = value if size is None else 0
+        if size is None:
+            raise ValueError("no protobuf message")
+        part, place = message[place : place + size], place + size
+        if key >> 3 == number and key & 7 == 2:
+            yield from fields(part, *below) if below else [part]
 
-    for one in unknown_fields.UnknownFieldSet(empty_pb2.Empty.FromString(bytes(message))):
-        if one.field_number == number and one.wire_type == 2:
-            yield from fields(one.data, *below) if below else [one.data]
+
+def _varint(message, place):
+    value = 0
+    for shift in range(0, 70, 7):
+        value |= (message[place] & 127) << shift
+        place += 1
+        if message[place - 1] < 128:
+            return value, place
+    raise ValueError("no protobuf message")

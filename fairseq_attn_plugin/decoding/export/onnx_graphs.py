@@ -150,7 +150,7 @@ def write_graphs(model: nn.Module, folder: Path) -> None:
             _add_candidates(proto)
         bound_loops(proto)
         onnx.save(proto, str(path))
-        flaw = flaw_of(path.read_bytes())
+        flaw = flaw_of(memoryview(path.read_bytes()))
         if flaw:
             raise OptionError(f"{path.name}: the graph {flaw}; a loop must have no loop within")
 
