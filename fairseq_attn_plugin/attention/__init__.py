@@ -26,42 +26,4 @@ from .scored import ScoredAttention
 from .scores import SCORES, Score, ScoreConfig, register_score
 from .statistics import attention_statistics
 
-__all__ = [
-    "BIASES",
-    "NORMALIZERS",
-    "PARTS",
-    "SCORES",
-    "Attention",
-    "AttentionConfig",
-    "AttentionOutput",
-    "Bias",
-    "BiasConfig",
-    "BiasMemory",
-    "Normalizer",
-    "Option",
-    "PartConfig",
-    "Penalty",
-    "Score",
-    "ScoreConfig",
-    "ScoredAttention",
-    "attention_class",
-    "attention_statistics",
-    "build_attention",
-    "follow",
-    "idle_options",
-    "index_rows",
-    "map_tensors",
-    "names",
-    "options",
-    "options_of",
-    "options_taken",
-    "over_words",
-    "parse_biases",
-    "register_attention",
-    "register_bias",
-    "register_normalizer",
-    "register_score",
-    "word_positions",
-]
-
 import_all(__name__, __path__)

@@ -53,13 +53,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_reading_options(parser)
 
 
-def _check_others(folder: Path, splits: Dict[str, List[Document]]) -> None:
-    """Raises ``OptionError`` where a split of an earlier call would stay whose documents are all among the new ones."""
+def _check_others(others: List[Path], splits: Dict[str, List[Document]]) -> None:
+    """Raises ``OptionError`` if all documents of a split that an earlier call has left are among the new ones."""
     lines = {to_line(document.sentences) for part in splits.values() for document in part}
-    for path in sorted(folder.glob("*.input0")):
-        if path.stem not in splits and lines.issuperset(kept := list(iter_lines(path))) and kept:
+    for path in others:
+        kept = list(iter_lines(path))
+        if kept and lines.issuperset(kept):
             raise OptionError(
-                f"--to {folder}: the split {path.stem} of an earlier call would stay, and its documents are in "
+                f"--to {path.parent}: the split {path.stem} of an earlier call would stay, and its documents are in "
                 f"{' and '.join(splits)}, too; repeat --split {path.stem}=SHARE, or name another folder"
             )
 
@@ -69,10 +70,13 @@ def run(args: argparse.Namespace) -> None:
         for side in ("input0", "label"):
             if os.path.isdir(args.to):  # otherwise it is made
                 check_output("--to", Path(args.to) / f"{name}.{side}", [args.file])
-    documents = list(documents_of(args.file, reading_from(args)))
+    documents = documents_of(args.file, reading_from(args))
     shares = shares_of(args.split, args.name)
     splits = split_documents(documents, shares, args.name, args.seed) if shares else {args.name: documents}
-    _check_others(Path(args.to), splits)
+    others = [path for path in sorted(Path(args.to).glob("*.input0")) if path.stem not in splits]
+    if others:  # without them documents are written as they are read
+        splits = {name: list(part) for name, part in splits.items()}
+        _check_others(others, splits)
     for name, part in splits.items():
         count, sentences, words = write_documents(part, Path(args.to) / name)
         sizes = zip((count, sentences, words), ("document", "sentence", "word"))

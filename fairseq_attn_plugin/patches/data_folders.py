@@ -192,8 +192,9 @@ def check_dictionaries(path: str, extra_state: Optional[Dict[str, Any]], task: A
 def languages_of(state: Dict[str, Any]) -> List[str]:
     """The source and the target of a checkpoint's training; the data folder may have chosen them."""
     task = (state.get("cfg") or {}).get("task")
-    given: List[Any] = [task.get(f"{side}_lang") for side in ("source", "target")] if isinstance(task, dict) else [""]
-    return given if all(given) else list((state.get("extra_state") or {}).get(KEY) or {})
+    if isinstance(task, dict) and task.get("source_lang") and task.get("target_lang"):
+        return [task["source_lang"], task["target_lang"]]
+    return list((state.get("extra_state") or {}).get(KEY) or {})
 
 
 def other_direction(path: str, extra_state: Optional[Dict[str, Any]], task: Any) -> Optional[str]:

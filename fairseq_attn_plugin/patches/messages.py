@@ -200,9 +200,8 @@ def own_words(error: BaseException) -> Optional[str]:
     if not frames or not _is_fairseq(file := frames[-1][0].f_code.co_filename):
         return None
     # the words of Python, as of int("x"), name neither file nor option; it has none for an assertion
-    if not isinstance(error, AssertionError) and not linecache.getline(file, frames[-1][1]).lstrip().startswith(
-        "raise "
-    ):
+    of_python = not linecache.getline(file, frames[-1][1]).lstrip().startswith("raise ")
+    if of_python and not isinstance(error, AssertionError):
         return None
     return " ".join(str(error).strip().splitlines()[0][:300].split())
 

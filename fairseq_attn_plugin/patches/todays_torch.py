@@ -8,7 +8,7 @@
   the same job; plain pickle is sent, as by fairseq's ``all_gather_list``.
 - ``--num-batch-buckets`` asks for ``numpy.compat.long`` and the argument ``interpolation``, which numpy 2 lacks.
 - Hydra and torch warn, in each command, of what fairseq calls. Users cannot change it, and do not read what matters
-  behind thirty lines.
+  behind nearly thirty lines.
 - ``--bf16`` means ``--tpu`` on stock's command line, which is taken back where it was not given and there is a GPU.
 """
 
@@ -101,7 +101,7 @@ def _without_warnings() -> None:
 
 WARNINGS = Patch(
     name="warnings",
-    reason="hydra and torch print thirty lines of warnings about fairseq's own calls in every command",
+    reason="hydra and torch print nearly thirty lines of warnings about fairseq's own calls in every command",
     extra=_without_warnings,
 )
 

@@ -19,6 +19,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
 
 LONGEST = 2**26  # characters: a document of ten million words
+UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)  # what opened() and its stream raise
 OTHER_SPACE = re.compile(r"[^\S \t]")
 
 
@@ -35,7 +36,7 @@ def intact(path: Path) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise OptionError(f"{path} is not UTF-8 at byte {error.start}: fetch it again, or {to_utf8(error)}") from None
-    except (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
+    except (*UNREADABLE, tarfile.TarError, zipfile.BadZipFile) as error:
         if isinstance(error, OSError) and error.strerror:
             raise OptionError(f"{path}: cannot be read: {error.strerror}") from None
         raise OptionError(f"{path} is truncated or damaged ({error}): remove it and fetch it again") from None
@@ -86,7 +87,7 @@ def numbered_lines(path: PathLike, longest: int = LONGEST, name: Optional[str] =
                 yield f"{name}, line {number}", line.rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise OptionError(f"{name}: is not UTF-8 after line {number} ({error.reason}); {to_utf8(error)}") from None
-    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+    except UNREADABLE as error:
         raise OptionError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import lzma
 import os
-import zlib
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -13,7 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import opened
+from fairseq_attn_plugin.text.lines import UNREADABLE, opened
 
 
 def ordinary_words(dictionary: Any) -> np.ndarray:
@@ -91,7 +89,7 @@ def read_word_vectors(path: str, dictionaries: Sequence[Any], option: str) -> Li
                     )
                 for side, index in places.pop(word):
                     result[side][index] = vector
-    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+    except UNREADABLE as error:
         raise OptionError(f"{option} {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not result:
         raise OptionError(f"{option} {path}: has no vectors")

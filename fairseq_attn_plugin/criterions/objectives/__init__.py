@@ -42,18 +42,4 @@ from .objective import (
     register_objective,
 )
 
-__all__ = [
-    "BASELINES",
-    "OBJECTIVES",
-    "Batch",
-    "MovingAverage",
-    "Settings",
-    "Terms",
-    "entropy",
-    "evaluate",
-    "having",
-    "objective_options",
-    "register_objective",
-]
-
 import_all(__name__, __path__)
