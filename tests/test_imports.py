@@ -12,7 +12,7 @@ PACKAGE = "fairseq_attn_plugin"
 LAYERS = (
     ("registration",),
     ("errors",),
-    ("writing", "options"),
+    ("writing", "options", "ranges"),
     ("ops", "text", "toy_corpus"),
     ("attention",),
     ("checkpoints", "model_folder", "added_options"),

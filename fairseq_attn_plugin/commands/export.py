@@ -14,9 +14,9 @@ from pathlib import Path
 
 from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text_options, text_options
-from fairseq_attn_plugin.decoding.options import check_search
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
+from fairseq_attn_plugin.ranges import check_search
 from fairseq_attn_plugin.text.subwords import vocabulary_subwords
 
 

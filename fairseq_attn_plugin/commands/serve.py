@@ -21,9 +21,10 @@ from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options
 from fairseq_attn_plugin.analysis.records.files import check_labels, label_and_path
-from fairseq_attn_plugin.decoding.options import add_decoding_options, check_search
+from fairseq_attn_plugin.decoding.options import add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import expand
+from fairseq_attn_plugin.ranges import check_search
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

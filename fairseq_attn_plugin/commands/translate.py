@@ -27,9 +27,10 @@ from fairseq_attn_plugin.analysis.inference.model_options import add_model_optio
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options
 from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator
 from fairseq_attn_plugin.decoding.export.exported_folder import FORMAT
-from fairseq_attn_plugin.decoding.options import add_decoding_options, check_search
+from fairseq_attn_plugin.decoding.options import add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
+from fairseq_attn_plugin.ranges import check_search
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.lines import iter_lines, to_utf8
 from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences

@@ -10,7 +10,7 @@ a generator was asked for, and :func:`fairseq_attn_plugin.decoding.stepper.stepp
 import argparse
 import math
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Dict, Optional
 
 from ..errors import OptionError
 from ..options import flag, need, option
@@ -88,56 +88,3 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     for own in fields(DecodingOptions):
         kind = own.type if isinstance(own.type, type) else str  # Optional[str] is a string
         group.add_argument(flag(own.name), type=kind, default=own.default, help=own.metadata["help"])
-
-
-# --- the values of fairseq's options of search, which it takes as they come, and fails of or misunderstands later
-
-_CHECKS: Tuple[Tuple[Tuple[str, ...], Callable[[Any], bool], str], ...] = (
-    (("beam", "nbest"), lambda x: isinstance(x, int) and x >= 1, "at least 1, a whole number"),
-    (("lenpen",), lambda x: abs(x) <= STEEPEST, f"a number of at most {STEEPEST}"),
-    (("unkpen", "diverse_beam_strength", "diversity_rate", "lm_weight"), math.isfinite, "a finite number"),
-    (("temperature",), lambda x: 0 < x < math.inf, "above 0"),
-    (
-        ("max_len_a", "max_len_b", "min_len", "prefix_size", "no_repeat_ngram_size"),
-        lambda x: 0 <= x < math.inf,
-        "0 or more",
-    ),
-    (
-        ("sampling_topk", "diverse_beam_groups"),
-        lambda x: isinstance(x, int) and x >= -1,
-        "at least 1, a whole number (-1 or 0: do without)",
-    ),
-    (("sampling", "match_source_len"), lambda x: x is None or isinstance(x, int), "true or false"),
-    (("sampling_topp",), lambda x: x == -1 or 0 <= x <= 1, "above 0 and at most 1 (-1 or 0: all words)"),
-)
-_SEARCHES = ("sampling", "match_source_len", "diverse_beam_groups", "diversity_rate")  # above 0: it is chosen
-
-
-def check_search(args: Any) -> None:
-    """Checks the options of a generator, of a command line, of ``--eval-bleu-args`` or of a keyword alike.
-
-    Args:
-        args: fairseq's ``GenerationConfig`` or a namespace; what it lacks is not checked
-
-    Raises:
-        OptionError: a value that search cannot have, or values that contradict each other
-    """
-    for names, right, what in _CHECKS:
-        for name in names:
-            try:
-                wrong = hasattr(args, name) and not right(getattr(args, name))
-            except TypeError:  # null, or a text: JSON and keywords have both
-                wrong = True
-            if wrong:
-                raise OptionError(f"{flag(name)} {getattr(args, name)!r}: must be {what}")
-    chosen = [name for name in _SEARCHES if (getattr(args, name, None) or 0) > 0]
-    if len(chosen) > 1:
-        raise OptionError(f"{' and '.join(map(flag, chosen))}: are different searches; choose one")
-    if getattr(args, "retain_iter_history", False):
-        raise OptionError("--retain-iter-history: is for models that refine a translation in iterations; leave it out")
-    # without --beam search has a width of 5, in fairseq-train as well
-    beam, nbest, groups = (getattr(args, *given) for given in (("beam", 5), ("nbest", 1), ("diverse_beam_groups", -1)))
-    if nbest > beam:
-        raise OptionError(f"--nbest {nbest}: must be at most --beam {beam}, the hypotheses that search keeps")
-    if groups > 1 and beam % groups:
-        raise OptionError(f"--diverse-beam-groups {groups}: must divide --beam {beam} into groups of equal size")

@@ -20,8 +20,8 @@ import torch
 
 from ..added_options import add_options
 from ..attention import Option
-from ..decoding.options import check_search
 from ..options import need
+from ..ranges import check_search
 from .wrapping import Patch
 
 

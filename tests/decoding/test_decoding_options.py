@@ -12,8 +12,9 @@ from test_search import final, generator, models_of
 
 from fairseq_attn_plugin import cli as analysis
 from fairseq_attn_plugin.decoding import stepper
-from fairseq_attn_plugin.decoding.options import DecodingOptions, check_search
+from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.ranges import check_search
 
 from cli import USER_DIR
 
@@ -67,17 +68,18 @@ def test_options_that_another_search_lacks(options):
     [
         ({"beam": 0}, "--beam 0: must be at least 1"),
         ({"beam": 2, "nbest": 9}, "--nbest 9: must be at most --beam 2"),
-        ({"lenpen": math.nan}, "--lenpen nan: must be a number of at most 50"),
-        ({"lenpen": 1e10}, "--lenpen 10000000000.0: must be a number of at most 50"),
+        ({"lenpen": math.nan}, "--lenpen nan: must be a finite number"),
+        ({"lenpen": 1e10}, "--lenpen 10000000000.0: must be at least -50 and less than 50"),
         ({"temperature": 0}, "--temperature 0: must be above 0"),
         ({"unkpen": math.inf}, "--unkpen inf: must be a finite number"),
-        ({"max_len_a": math.inf}, "--max-len-a inf: must be 0 or more"),
+        ({"max_len_a": math.inf}, "--max-len-a inf: must be a finite number"),
         ({"prefix_size": -1}, "--prefix-size -1: must be 0 or more"),
         ({"sampling_topp": 2.0}, "--sampling-topp 2.0: must be above 0 and at most 1"),
         ({"sampling_topk": -2}, "--sampling-topk -2: must be at least 1"),
         ({"diverse_beam_groups": 2.5}, "--diverse-beam-groups 2.5: must be at least 1, a whole number"),
         ({"diverse_beam_groups": 2}, "--diverse-beam-groups 2: must divide --beam 5"),
         ({"beam": None, "nbest": 5}, "--beam None: must be at least 1"),
+        ({"sampling": "yes"}, "--sampling 'yes': must be true or false"),
         ({"temperature": "hot"}, "--temperature 'hot': must be above 0"),
         ({"sampling": True, "diversity_rate": 0.5}, "--sampling and --diversity-rate: are different searches"),
         ({"retain_iter_history": True}, "--retain-iter-history: is for models"),

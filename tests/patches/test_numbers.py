@@ -12,7 +12,7 @@ from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.configuration import AttnLSTMConfig
 from fairseq_attn_plugin.models.unused_options import check_attention_options
-from fairseq_attn_plugin.patches.numbers import check_numbers, range_of
+from fairseq_attn_plugin.ranges import check_numbers, range_of
 
 from cli import TINY, USER_DIR
 

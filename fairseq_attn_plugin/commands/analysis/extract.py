@@ -23,9 +23,10 @@ from fairseq_attn_plugin.analysis.inference.loading import load_from_options
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text_options, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, SplitSentences, TextSentences
-from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options, check_search
+from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
+from fairseq_attn_plugin.ranges import check_search
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output
 

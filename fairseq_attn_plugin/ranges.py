@@ -1,0 +1,143 @@
+"""The numbers that options of fairseq may have. fairseq takes others, and fails of them later or computes nonsense.
+
+Those of a whole configuration are checked before anything is built (:mod:`fairseq_attn_plugin.patches.numbers`), those
+of a search once more where a generator is built: ``--eval-bleu-args``, keywords of the hub interface and fairseq-attn
+have them too.
+"""
+
+import ast
+import math
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple
+
+from .errors import OptionError
+from .options import flag
+
+
+class Range(NamedTuple):
+    """The numbers an option may have: ``least <= x < bound``."""
+
+    least: float
+    what: str
+    bound: float = math.inf
+    size: int = 0  # how many there must be; 0: any number
+    whole: bool = False  # whether only whole numbers
+
+
+POSITIVE = Range(1, "at least 1")
+NATURAL = Range(0, "0 or more")
+PROBABILITY = Range(0, "at least 0 and less than 1", 1)
+BY_RANGE = (
+    (
+        POSITIVE,
+        "batch_size batch_size_valid max_tokens max_tokens_valid update_freq max_source_positions max_target_positions "
+        "num_shards t_mult required_seq_len_multiple log_interval save_interval validate_interval ema_update_freq",
+    ),
+    (
+        NATURAL,
+        "validate_after_updates data_buffer_size shard_id max_valid_steps buffer_size stop_time_hours max_epoch "
+        "save_interval_updates validate_interval_updates max_update lr weight_decay ignore_prefix_size power min_lr "
+        "end_learning_rate warmup_updates max_lr force_anneal lr_patience max_len_a max_len_b min_len prefix_size "
+        "no_repeat_ngram_size",
+    ),
+    (PROBABILITY, "momentum label_smoothing"),
+    (Range(0, "two numbers, each at least 0 and less than 1, as in '(0.9, 0.98)'", 1, size=2), "adam_betas"),
+    (Range(1, "at least 1 and less than 2^31", 2**31), "required_batch_size_multiple"),
+    (Range(0, "0 to 1000", 1001), "num_workers"),
+    (Range(5e-324, "above 0"), "adam_eps temperature"),  # a parameter without gradient would become 0 / 0
+    (Range(1, "at least 1, a whole number", whole=True), "beam nbest"),
+    # the power of the longest translation is still a number
+    (Range(-50, "at least -50 and less than 50", 50), "lenpen"),
+    (Range(-math.inf, "a number"), "unkpen diverse_beam_strength diversity_rate lm_weight"),
+    (Range(-1, "at least 1, a whole number (-1 or 0: do without)", whole=True), "sampling_topk diverse_beam_groups"),
+    (Range(-1, "above 0 and at most 1 (-1 or 0: all words)", math.nextafter(1, 2)), "sampling_topp"),
+)
+RANGES: Dict[str, Range] = {name: known for known, names in BY_RANGE for name in names.split()}
+UNLIMITED = ("clip_norm", "stop_time_hours")  # inf says that there is no limit
+SEARCH = (
+    "beam nbest lenpen unkpen temperature max_len_a max_len_b min_len prefix_size no_repeat_ngram_size sampling_topk "
+    "sampling_topp diverse_beam_groups diverse_beam_strength diversity_rate lm_weight"
+).split()
+SEARCHES = ("sampling", "match_source_len", "diverse_beam_groups", "diversity_rate")  # above 0: it is chosen
+
+
+def range_of(name: str) -> Optional[Range]:
+    """The numbers an option may have; None if only the model or criterion that has it can tell."""
+    return PROBABILITY if "dropout" in name else RANGES.get(name)
+
+
+def check_numbers(cfg: Any) -> None:
+    """Checks the numbers in all sections of a configuration.
+
+    Raises:
+        OptionError: one is not a finite number of 64 bits, or not in its range
+    """
+    for name, value in _leaves(cfg):
+        known = range_of(name)
+        numbers = _numbers(value, known is not None)
+        if known is not None and known.size and len(numbers) != known.size:
+            raise OptionError(f"{flag(name)} {value}: must be {known.what}")
+        if known is not None and isinstance(value, (list, str)) and not numbers:
+            raise OptionError(f"{flag(name)} {value or repr('')}: must be a number, {known.what}")
+        for number in numbers:
+            _check(name, number, known)
+
+
+def _check(name: str, number: float, known: Optional[Range]) -> None:
+    if isinstance(number, int) and abs(number) >= 2**63:
+        raise OptionError(f"{flag(name)} {number}: must be less than 2^63")
+    if number == math.inf and name in UNLIMITED:
+        return
+    if not math.isfinite(number):
+        raise OptionError(f"{flag(name)} {number}: must be a finite number")
+    whole = known is None or not known.whole or isinstance(number, int)
+    if known is not None and not (whole and known.least <= number < known.bound):
+        raise OptionError(f"{flag(name)} {number}: must be {known.what}")
+
+
+def _leaves(cfg: Any) -> Iterator[Tuple[str, Any]]:
+    for name, value in cfg.items():
+        if isinstance(value, dict):
+            yield from _leaves(value)
+        elif name != "_name":
+            yield name, value
+
+
+def _numbers(value: Any, expected: bool) -> Tuple[float, ...]:
+    """The numbers of a value, or of its parts: ``(0.9, 0.98)`` is a string in fairseq, as is ``0.9,0.98``."""
+    if isinstance(value, str):
+        try:
+            value = ast.literal_eval(value.strip()) if expected or value.strip()[:1] in ("(", "[") else ()
+        except (ValueError, SyntaxError):
+            return ()
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    return tuple(part for part in parts if isinstance(part, (int, float)) and not isinstance(part, bool))
+
+
+def check_search(args: Any) -> None:
+    """Checks the options of a generator, of a command line, of ``--eval-bleu-args`` or of a keyword alike.
+
+    Args:
+        args: fairseq's ``GenerationConfig`` or a namespace; what it lacks is not checked
+
+    Raises:
+        OptionError: a value that search cannot have, or values that contradict each other
+    """
+    for name in filter(lambda name: hasattr(args, name), SEARCH):
+        value = getattr(args, name)
+        if not isinstance(value, (int, float)):  # null, or a text: JSON and keywords have both
+            raise OptionError(f"{flag(name)} {value!r}: must be {RANGES[name].what}")
+        _check(name, value, RANGES[name])
+    for name in SEARCHES[:2]:
+        if not isinstance(getattr(args, name, None), (int, type(None))):
+            raise OptionError(f"{flag(name)} {getattr(args, name)!r}: must be true or false")
+    chosen = [name for name in SEARCHES if (getattr(args, name, None) or 0) > 0]
+    if len(chosen) > 1:
+        raise OptionError(f"{' and '.join(map(flag, chosen))}: are different searches; choose one")
+    if getattr(args, "retain_iter_history", False):
+        raise OptionError("--retain-iter-history: is for models that refine a translation in iterations; leave it out")
+    # without --beam search has a width of 5, in fairseq-train as well
+    beam, nbest, groups = (getattr(args, *given) for given in (("beam", 5), ("nbest", 1), ("diverse_beam_groups", -1)))
+    if nbest > beam:
+        raise OptionError(f"--nbest {nbest}: must be at most --beam {beam}, the hypotheses that search keeps")
+    if groups > 1 and beam % groups:
+        raise OptionError(f"--diverse-beam-groups {groups}: must divide --beam {beam} into groups of equal size")
