@@ -26,7 +26,8 @@ from benchmark.measure import Clock, Sample, environment, interleave, round_rati
 from benchmark.models import train_step
 from benchmark.systems import Sizes, Spec, System, build_generator
 
-from fairseq_attn_plugin.decoding import generator, stepper
+from fairseq_attn_plugin.decoding import stepper
+from fairseq_attn_plugin.modules import recurrence
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 from fairseq_attn_plugin.ops import deferred, lstm, precision
 from fairseq_attn_plugin.ops import products as training_products
@@ -34,7 +35,8 @@ from fairseq_attn_plugin.ops.pairs import pair_pooling
 
 CPU = torch.device("cpu")
 TRAINED = ("lstm_soft", "lstm_adm", "lstm_adm_aqt")
-SEARCHES = {"batch": (5, 50), "sentence": (5, 1)}  # beam, sentences
+SEARCHES = {"batch": (5, 50), "beam 10": (10, 50), "sentence": (5, 1)}  # beam, sentences
+SEARCHED = "lstm_soft:output_layer=tanh"
 
 
 class Change(NamedTuple):
@@ -72,7 +74,7 @@ OF_TRAINING: dict[str, Any] = {
 OF_TRANSLATION: dict[str, Any] = {
     "packed products and traced steps": Change(stepper.is_fixed, no),
     "traced steps": Attribute(stepper, "UNTRACED", 1 << 30),
-    "parts of a batch": Attribute(generator, "ROWS", 1 << 30),
+    "gates of words": Attribute(recurrence, "MOST_GATES", 0),
 }
 
 
@@ -121,13 +123,11 @@ def training(arch: str, settings: Mapping[str, Any], task: Any, batches: list[An
 
 def translation(beam: int, batches: list[Any], settings: Mapping[str, Any], task: Any) -> dict[str, list[Sample]]:
     variants = {"": None, **OF_TRANSLATION}
-    system = System(Spec.parse("lstm_soft"), Sizes(**settings["sizes"]), task, CPU, 1, "none")
+    system = System(Spec.parse(SEARCHED), Sizes(**settings["sizes"]), task, CPU, 1, "none")
     model, generators, best = system.decoding_model, {}, {}
     for name, change in variants.items():
         with without(change):
-            generators[name] = build_generator(
-                task, model, Spec.parse("lstm_soft"), beam=beam, max_len_a=1, max_len_b=0
-            )
+            generators[name] = build_generator(task, model, Spec.parse(SEARCHED), beam=beam, max_len_a=1, max_len_b=0)
 
     def run(name: str) -> Sample:
         with without(OF_TRANSLATION.get(name)):
@@ -170,7 +170,7 @@ def markdown(works: Mapping[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of fairseq-preprocess (default: a random corpus)")
-    parser.add_argument("--archs", nargs="+", default=TRAINED, help="systems, written as for scripts/bench.py")
+    parser.add_argument("--archs", nargs="*", default=TRAINED, help="systems, written as for scripts/bench.py")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--group", type=int, default=8, help="batches of a round of training (8)")
     parser.add_argument("--json", type=Path, help="file for the figures")

@@ -24,7 +24,6 @@ from .hypotheses import Hypotheses
 from .stepper import ModelStepper
 
 LEAVES = 4  # finished sentences leave when they are one in so many
-STEP = 4  # numbers of sentences are multiples of it, because oneDNN compiles a kernel for each number of rows
 SIZE = 16  # places of a block in :func:`best_continuations`
 
 
@@ -176,12 +175,8 @@ class Search:
     def _finish(self, found: Candidates, first: Tensor, step: int) -> Optional[Tensor]:
         """Adds the hypotheses that end; returns the sentences that stay, None: all of them."""
         left, count = self._add(found, first, step), len(self.sentences)
-        done = sorted(set(range(count)) - set(left))
-        if self.sampling is None:  # which draws for the sentences that are left
-            if left and len(done) * LEAVES < count:
-                return None
-            left = sorted(left + done[: -len(left) % STEP])
-        if len(left) == count:
+        few = left and (count - len(left)) * LEAVES < count
+        if len(left) == count or (few and self.sampling is None):  # which draws for the sentences that are left
             return None
         self.sentences = [self.sentences[place] for place in left]
         return torch.tensor(left, dtype=torch.long, device=first.device)

@@ -131,30 +131,24 @@ class ModelStepper:
     ) -> Tuple[Tensor, Optional[Tensor], Progress]:
         """What the decoder returns as words, the weights, and the progress after the step."""
         decoder = self.decoder
+        position = step if isinstance(step, Tensor) else torch.full((1,), step, device=tokens.device)
         if self.traces and decoder.intervention is None:
             self.steps += 1
             if self.steps > UNTRACED:
-                decoded = self._traced(tokens, state, step)
+                decoded = self._traced(tokens, state, position)
                 out = decoder.words_of(decoded, state.progress.memory, state.encoder_out)
                 return out, decoded.weights if decoder.need_attn else None, state.progress._replace(state=decoded.state)
-        incremental: Dict[str, Any] = {}
+        incremental: Dict[str, Any] = {POSITION: position}
         decoder.set_incremental_state(incremental, PROGRESS, state.progress)
-        # it reads the last column, and the number of the step from the width, unless that is a tensor of its own
-        columns = tokens.unsqueeze(1)
-        if isinstance(step, Tensor):
-            incremental[POSITION] = step
-        else:
-            columns = columns.expand(-1, step + 1)
-        out, extra = decoder(columns, state.encoder_out, incremental)
+        out, extra = decoder(tokens.unsqueeze(1), state.encoder_out, incremental)
         return out, extra["attn"][0], decoder.get_incremental_state(incremental, PROGRESS)
 
-    def _traced(self, tokens: Tensor, state: ModelState, step: Union[int, Tensor]) -> Decoded:
+    def _traced(self, tokens: Tensor, state: ModelState, position: Tensor) -> Decoded:
         """One step without the words, by the trace for a state of this structure."""
         given = (state.progress.state, state.progress.memory, state.encoder_out["encodings"])
         structure = map_tensors(lambda _: True, given)  # type: ignore[arg-type,return-value]
         if structure not in self.traced:
             self.traced[structure] = traced(self.decoder, self.weights, given, state.progress, tokens)
-        position = step if isinstance(step, Tensor) else torch.full((1,), step, device=tokens.device)
         features, *found = self.traced[structure](tokens, position, *tensors_of(given))
         weights, scores = found[:2] if self.decoder.attention is not None else (None, None)
         return Decoded(features, weights, scores, with_tensors(state.progress.state, found[2:]))

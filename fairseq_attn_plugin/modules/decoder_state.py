@@ -16,6 +16,7 @@ class DecoderInputs(NamedTuple):
     embeddings: Tensor  # [R, T, E]
     positions: Tensor  # [R, T], the number of each step, from 0
     words: Optional[Tensor]  # [R, T], for an attention that reads words
+    are_gates: bool = False  # the embeddings are their share of the first layer's gates, see recurrence.gates_of_words
 
     def step(self, t: int) -> Tuple[Tensor, Optional[Tensor]]:
         """Position and word of step ``t``, ``[R, 1]`` each."""

@@ -27,7 +27,10 @@ from ..ops.dropout import dropout_mask
 from ..ops.gru import gru_cell
 from ..ops.lstm import fused_lstm_cell, has_fused_cell, lstm_cell
 from ..ops.precision import fixed_weights, product_type
+from .decoder_state import DecoderInputs
 from .rnn import Dropout
+
+MOST_GATES = 2**24  # numbers in a table of gates: 64 MiB, and 0.2 seconds to compute them
 
 
 class LayerStates(NamedTuple):
@@ -102,12 +105,38 @@ def _step_weights(rnn: nn.RNNBase, embed_dim: int) -> List[Tensor]:
     return [share(weight) for weight in weights]
 
 
-def _of_embeddings(rnn: nn.RNNBase, embeddings: Tensor, bias: Tensor, kind: torch.dtype) -> List[Tensor]:
+def gates_of_words(rnn: nn.RNNBase, embeddings: Tensor) -> Optional[Tensor]:
+    """The embeddings' share of the first layer's gates, and their bias, for all V words: ``[V, gates Ds]``.
+
+    A search whose weights do not change looks words up in this table, in place of a product in every step. None in
+    training, and where the table would have more than ``MOST_GATES`` numbers.
+
+    Args:
+        rnn: of the decoder
+        embeddings: ``[V, E]``, of all words
+    """
+    fixed = fixed_weights()
+    if fixed is None or len(embeddings) * len(rnn.weight_ih_l0) > MOST_GATES:
+        return None
+    of_words = rnn.weight_ih_l0[:, : embeddings.size(1)]
+    found: Tensor = fixed.kept((id(rnn), "gates"), lambda: F.linear(embeddings, of_words, _first_bias(rnn)).detach())
+    return found
+
+
+def _first_bias(rnn: nn.RNNBase) -> Tensor:
+    """What is added to the inputs of the first layer's gates; an LSTM has one sum of two biases."""
+    bias: Tensor = rnn.bias_ih_l0
+    return bias + rnn.bias_hh_l0 if isinstance(rnn, nn.LSTM) else bias
+
+
+def _of_embeddings(rnn: nn.RNNBase, inputs: DecoderInputs, kind: torch.dtype) -> List[Tensor]:
     """The embeddings' share of the first layer's gates with a bias, ``[R, gates Ds]`` of type ``kind`` for each of T
     steps."""
-    rows, steps, embed_dim = embeddings.shape
-    words = embeddings.transpose(0, 1).reshape(steps * rows, -1)
-    gates = linear(words, share(rnn.weight_ih_l0[:, : int(embed_dim)]), bias, kind)
+    if inputs.are_gates:
+        return list(inputs.embeddings.unbind(1))
+    rows, steps, embed_dim = inputs.embeddings.shape
+    words = inputs.embeddings.transpose(0, 1).reshape(steps * rows, -1)
+    gates = linear(words, share(rnn.weight_ih_l0[:, : int(embed_dim)]), _first_bias(rnn), kind)
     return list(gates.view(steps, rows, -1).unbind(0))
 
 
@@ -142,7 +171,7 @@ class SteppedLSTM(_Stepped):
     Args:
         lstm: supplies parameters; its input is the embedding and what is fed, side by side
         weights: :func:`step_weights` of it
-        embeddings: ``[R, T, E]``
+        inputs: of the T steps
         projection, dropout: see :class:`_Stepped`
     """
 
@@ -150,20 +179,19 @@ class SteppedLSTM(_Stepped):
         self,
         lstm: nn.LSTM,
         weights: List[Tensor],
-        embeddings: Tensor,
+        inputs: DecoderInputs,
         projection: Optional[nn.Module],
         dropout: DropoutMasks,
     ):
         super().__init__(projection, dropout)
-        self.fused = has_fused_cell(embeddings)
+        self.fused = has_fused_cell(inputs.embeddings)
         self.weights = list(zip(weights[::2], weights[1::2])) if self.fused else [(weight,) for weight in weights]
-        self.kind = product_type(embeddings)  # of the gates
-        steps = embeddings.size(1)
+        self.kind = product_type(inputs.embeddings)  # of the gates
+        steps = inputs.embeddings.size(1)
         # [layer][step]: biases [4 Ds], and in the first layer also the embeddings' share of the gates, [R, 4 Ds]
-        self.known: List[List[Tensor]] = []
-        for layer in range(lstm.num_layers):
-            bias = getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")
-            self.known.append([bias] * steps if layer else _of_embeddings(lstm, embeddings, bias, self.kind))
+        self.known = [_of_embeddings(lstm, inputs, self.kind)]
+        for layer in range(1, lstm.num_layers):
+            self.known.append([getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")] * steps)
 
     def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
         """The states after step ``t``, counted from 0.
@@ -201,7 +229,7 @@ class FusedLSTM(_Stepped):
     products: they are small, and a GPU would spend more time on the casts.
 
     Args:
-        lstm, embeddings: as of :class:`SteppedLSTM`
+        lstm, inputs: as of :class:`SteppedLSTM`
         projection, dropout: see :class:`_Stepped`
         joined: whether c_t and s_t are fed side by side
     """
@@ -209,18 +237,20 @@ class FusedLSTM(_Stepped):
     def __init__(
         self,
         lstm: nn.LSTM,
-        embeddings: Tensor,
+        inputs: DecoderInputs,
         projection: Optional[nn.Module],
         dropout: DropoutMasks,
         joined: bool,
     ):
         super().__init__(None, dropout)
-        rows, _, embed_dim = embeddings.shape
+        rows, _, embed_dim = inputs.embeddings.shape
         top, units = lstm.num_layers - 1, lstm.hidden_size
         kind = lstm.weight_ih_l0.dtype
         self.hidden_weights = [getattr(lstm, f"weight_hh_l{layer}") for layer in range(top + 1)]
-        biases = [getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}") for layer in range(top + 1)]
-        self.known = _of_embeddings(lstm, embeddings, biases[0], kind)
+        biases = [
+            getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}") for layer in range(1, top + 1)
+        ]
+        self.known = _of_embeddings(lstm, inputs, kind)
         of_fed = lstm.weight_ih_l0[:, embed_dim:]
         split = of_fed.size(1) - units
         self.of_fed = share(of_fed, kind)
@@ -231,7 +261,7 @@ class FusedLSTM(_Stepped):
         ]
         # [layer][step], [2, R, 4 Ds]: what is known of the layer's gates at the next step, and of the gates above
         self.bases = []
-        for layer, bias in enumerate(biases[1:]):
+        for layer, bias in enumerate(biases):
             own = [*self.known[1:], self.known[0]] if layer == 0 else [bias.new_zeros(bias.shape)] * len(self.known)
             above = bias.expand(rows, -1)
             both = torch.stack([x.expand_as(above) for one in own for x in (one, above)])
@@ -251,7 +281,7 @@ class FusedLSTM(_Stepped):
         self.of_state: List[Tensor] = []  # the top state's share of the next step's gates or of W_o [c; s]
         self.masks = dropout.with_ones(top)
         # where nothing is fed, what is known of the lowest gates comes from the bases
-        self.unfed = embeddings.new_zeros(rows, 4 * units, dtype=kind) if top and not of_fed.size(1) else None
+        self.unfed = inputs.embeddings.new_zeros(rows, 4 * units, dtype=kind) if top and not of_fed.size(1) else None
 
     def feed(self, context: Tensor, hidden: Tensor) -> Tensor:
         return super().feed(context, hidden) if self.of_fed_context is None else context
@@ -296,15 +326,15 @@ class SteppedGRU(_Stepped):
         self,
         gru: nn.GRU,
         weights: List[Tensor],
-        embeddings: Tensor,
+        inputs: DecoderInputs,
         projection: Optional[nn.Module],
         dropout: DropoutMasks,
     ):
         super().__init__(projection, dropout)
         self.weights = list(zip(weights[::2], weights[1::2]))
-        self.kind = product_type(embeddings)
+        self.kind = product_type(inputs.embeddings)
         self.biases = [(getattr(gru, f"bias_ih_l{k}"), getattr(gru, f"bias_hh_l{k}")) for k in range(gru.num_layers)]
-        self.known = _of_embeddings(gru, embeddings, self.biases[0][0], self.kind)
+        self.known = _of_embeddings(gru, inputs, self.kind)
 
     def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
         """See :meth:`SteppedLSTM.step`."""
@@ -324,16 +354,16 @@ class SteppedGRU(_Stepped):
 def stepped(
     rnn: nn.RNNBase,
     weights: List[Tensor],
-    embeddings: Tensor,
+    inputs: DecoderInputs,
     projection: Optional[nn.Module],
     dropout: DropoutMasks,
     joined: bool,
 ) -> Union[SteppedLSTM, SteppedGRU, FusedLSTM]:
     """The layers of either kind, step by step; without ``weights`` these are prepared now."""
-    if isinstance(rnn, nn.LSTM) and has_fused_cell(embeddings) and embeddings.size(1) > 1:
-        return FusedLSTM(rnn, embeddings, projection, dropout, joined)  # does not pay for a step of a search
-    weights = weights or step_weights(rnn, int(embeddings.size(-1)))
+    if isinstance(rnn, nn.LSTM) and has_fused_cell(inputs.embeddings) and inputs.embeddings.size(1) > 1:
+        return FusedLSTM(rnn, inputs, projection, dropout, joined)  # does not pay for a step of a search
+    weights = weights or step_weights(rnn, int(inputs.embeddings.size(-1)))
     if isinstance(rnn, nn.GRU):
-        return SteppedGRU(rnn, weights, embeddings, projection, dropout)
+        return SteppedGRU(rnn, weights, inputs, projection, dropout)
     assert isinstance(rnn, nn.LSTM)
-    return SteppedLSTM(rnn, weights, embeddings, projection, dropout)
+    return SteppedLSTM(rnn, weights, inputs, projection, dropout)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Dict, List, Optional, Sequence, Tuple
 
 import torch
+import torch.nn.functional as F
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
@@ -27,13 +28,13 @@ from ..ops.deferred import Linear
 from ..ops.precision import autocast_enabled, fixed_weights
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .encoders.source_encoder import EncoderOut
-from .recurrence import DropoutMasks, LayerStates, step_weights, stepped
+from .recurrence import DropoutMasks, LayerStates, gates_of_words, step_weights, stepped
 from .rnn import KINDS, STATES, Dropout, run, uniform_
 from .source_memory import Intervention, SentenceAttention, SourceMemory
 
 # keys of fairseq's incremental state
 PROGRESS = "progress"
-POSITION = "position"  # [1], the number of the step, where a CUDA graph must read it from a tensor
+POSITION = "position"  # [1], the number of the step, where the width of the words does not tell it
 
 
 class RecurrentDecoder(FairseqIncrementalDecoder):
@@ -138,19 +139,25 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             first, progress = 0, self.start(encoder_out, incremental_state is not None)
         else:
             first, prev_output_tokens = prev_output_tokens.size(1) - 1, prev_output_tokens[:, -1:]
-        embeddings = self.dropout_in_module(self.embed_tokens(prev_output_tokens))
+        gates = gates_of_words(self.rnn, self.embed_tokens.weight)
+        if gates is None or self.dropout_in_module.apply_during_inference:
+            gates, embeddings = None, self.dropout_in_module(self.embed_tokens(prev_output_tokens))
+        else:
+            embeddings = F.embedding(prev_output_tokens, gates)
         if incremental_state is not None and POSITION in incremental_state:
             steps: Tensor = incremental_state[POSITION]  # type: ignore[assignment]
         else:
             steps = torch.arange(first, first + embeddings.size(1), device=embeddings.device)
         reads_words = self.revises or (self.attention is not None and self.attention.needs_words)
         inputs = DecoderInputs(
-            embeddings, steps.expand(embeddings.shape[:2]), prev_output_tokens if reads_words else None
+            embeddings,
+            steps.expand(embeddings.shape[:2]),
+            prev_output_tokens if reads_words else None,
+            are_gates=gates is not None,
         )
         memory = progress.memory
         attend = self.attention_to(memory, encoder_out)
-        at_once = self._loop_free and fixed_weights() is None  # the products of a search are those of single steps
-        decoded = (self._decode_at_once if at_once else self._decode_stepwise)(inputs, attend, progress)
+        decoded = (self._decode_at_once if self._loop_free else self._decode_stepwise)(inputs, attend, progress)
         if incremental_state is not None:
             progress = progress._replace(state=decoded.state)
             self.set_incremental_state(incremental_state, PROGRESS, progress)  # type: ignore[arg-type]
@@ -185,6 +192,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
 
     @property
     def _loop_free(self) -> bool:
+        if fixed_weights() is not None:  # the products of a search are those of single steps
+            return False
         return self.feed_size == 0 and (self.attention is None or not self.attention.recurrent)
 
     def remember(self, encoder_out: EncoderOut) -> SourceMemory:
@@ -259,7 +268,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         dropout = DropoutMasks(self.dropout_out_module, inputs.embeddings, dropped, self.hidden_size)
         projection = self.output_projection if feeds_output else None
         joined = self.input_feeding == "output" and self.is_linear and attend is not None  # fed: [c; s]
-        rnn = stepped(self.rnn, progress.weights, inputs.embeddings, projection, dropout, joined)
+        rnn = stepped(self.rnn, progress.weights, inputs, projection, dropout, joined)
         layers = LayerStates.unstack(progress.state.hidden, progress.state.cell)
         feed, attention_state = progress.state.feed, progress.state.attention
 

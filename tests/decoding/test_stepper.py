@@ -7,6 +7,7 @@ from models_for_tests import build, fake_task, pad_batch
 
 from fairseq_attn_plugin.decoding import stepper as steppers
 from fairseq_attn_plugin.decoding.stepper import ModelStepper, is_fixed
+from fairseq_attn_plugin.modules import recurrence
 
 LENGTHS = [3, 6, 1, 4]
 BEAM = 3
@@ -160,6 +161,18 @@ def test_large_products_are_packed():
         for parameter in model.parameters():
             parameter /= 3
     assert_same(model, batch(), 1e-4)
+
+
+@pytest.mark.parametrize("rnn", ["lstm", "gru"])
+def test_gates_of_words_are_looked_up_in_a_table_of_limited_size(rnn, monkeypatch):
+    model, tables = make(rnn=rnn), []
+    for most in (recurrence.MOST_GATES, 0):
+        monkeypatch.setattr(recurrence, "MOST_GATES", most)
+        stepper = fixed(model)
+        walk(stepper, batch())
+        tables.append([name for name in stepper.weights._kept if "gates" in name])
+        assert_same(model, batch())
+    assert tables == [[(id(model.decoder.rnn), "gates")], []]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_a_quick_run(monkeypatch, tmp_path, capsys):
     assert rent.markdown(found["works"]) in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["avx2-rent", "avx512-rent"])
+@pytest.mark.parametrize("name", ["avx2-rent", "avx512-rent", "avx512-rent-search"])
 def test_the_page_has_the_table(name):
     measured = json.loads((REPO / f"benchmarks/{name}.json").read_text(encoding="utf-8"))
     assert rent.markdown(measured["works"]) in (REPO / "docs/speed.md").read_text(encoding="utf-8")
