@@ -15,6 +15,7 @@ from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.attention import AttentionOutput
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.modules.decoder_state import Decoded
 from fairseq_attn_plugin.modules.recurrent_decoder import RecurrentDecoder
 
 Change = Callable[[Tensor, Tensor], Tensor]
@@ -142,11 +143,34 @@ def _log_probs(models: Sequence[Any], sample: Dict[str, Any], last: Optional[Ten
     if last is not None:
         target = target.gather(1, last.unsqueeze(1))
     for model in models:
-        log_probs = model.get_normalized_probs(model(**net_input), log_probs=True, sample=sample)
-        if last is not None:
+        with contextlib.nullcontext() if last is None else _predicting(model, last):
+            log_probs = model.get_normalized_probs(model(**net_input), log_probs=True, sample=sample)
+        if last is not None and log_probs.size(1) > 1:
             log_probs = log_probs[torch.arange(len(last), device=last.device), last].unsqueeze(1)
         scores.append(log_probs.float().gather(2, target.unsqueeze(2)).squeeze(2))
     return torch.stack(scores).logsumexp(0) - math.log(len(models))
+
+
+@contextlib.contextmanager
+def _predicting(model: Any, last: Tensor) -> Iterator[None]:
+    """Within the context a decoder of this package may predict the words of the steps ``last`` ``[B]`` alone; their
+    products with the vocabulary are most of the time."""
+    decoder = getattr(model, "decoder", None)
+    if not isinstance(decoder, RecurrentDecoder) or decoder.adaptive_softmax is not None:
+        yield
+        return
+    rows, usual = torch.arange(len(last), device=last.device), decoder.words_of
+
+    def words_of(decoded: Decoded, *others: Any) -> Tensor:
+        weights, scores = (None if x is None else x[rows, last].unsqueeze(1) for x in decoded[1:3])
+        features = decoded.features[rows, last].unsqueeze(1)
+        return usual(decoded._replace(features=features, weights=weights, scores=scores), *others)
+
+    decoder.words_of = words_of
+    try:
+        yield
+    finally:
+        del decoder.words_of
 
 
 @contextlib.contextmanager
