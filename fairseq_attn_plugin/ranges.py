@@ -25,8 +25,9 @@ class Range(NamedTuple):
 
 POSITIVE = Range(1, "at least 1")
 NATURAL = Range(0, "0 or more")
+ABOVE = Range(5e-324, "above 0")
 PROBABILITY = Range(0, "at least 0 and less than 1", 1)
-BY_RANGE = (
+OF_TRAINING = (
     (
         POSITIVE,
         "batch_size batch_size_valid max_tokens max_tokens_valid update_freq max_source_positions max_target_positions "
@@ -36,27 +37,26 @@ BY_RANGE = (
         NATURAL,
         "validate_after_updates data_buffer_size shard_id max_valid_steps buffer_size stop_time_hours max_epoch "
         "save_interval_updates validate_interval_updates max_update lr weight_decay ignore_prefix_size power min_lr "
-        "end_learning_rate warmup_updates max_lr force_anneal lr_patience max_len_a max_len_b min_len prefix_size "
-        "no_repeat_ngram_size",
+        "end_learning_rate warmup_updates max_lr force_anneal lr_patience",
     ),
     (PROBABILITY, "momentum label_smoothing"),
     (Range(0, "two numbers, each at least 0 and less than 1, as in '(0.9, 0.98)'", 1, size=2), "adam_betas"),
     (Range(1, "at least 1 and less than 2^31", 2**31), "required_batch_size_multiple"),
     (Range(0, "0 to 1000", 1001), "num_workers"),
-    (Range(5e-324, "above 0"), "adam_eps temperature"),  # a parameter without gradient would become 0 / 0
+    (ABOVE, "adam_eps"),  # a parameter without gradient would become 0 / 0
+)
+OF_SEARCH = (
     (Range(1, "at least 1, a whole number", whole=True), "beam nbest"),
-    # the power of the longest translation is still a number
-    (Range(-50, "at least -50 and less than 50", 50), "lenpen"),
+    (NATURAL, "max_len_a max_len_b min_len prefix_size no_repeat_ngram_size"),
+    (ABOVE, "temperature"),
+    (Range(-50, "at least -50 and less than 50", 50), "lenpen"),  # a power of the longest translation is a number
     (Range(-math.inf, "a number"), "unkpen diverse_beam_strength diversity_rate lm_weight"),
     (Range(-1, "at least 1, a whole number (-1 or 0: do without)", whole=True), "sampling_topk diverse_beam_groups"),
     (Range(-1, "above 0 and at most 1 (-1 or 0: all words)", math.nextafter(1, 2)), "sampling_topp"),
 )
-RANGES: Dict[str, Range] = {name: known for known, names in BY_RANGE for name in names.split()}
+SEARCH = {name: known for known, names in OF_SEARCH for name in names.split()}
+RANGES: Dict[str, Range] = {name: known for known, names in OF_TRAINING for name in names.split()} | SEARCH
 UNLIMITED = ("clip_norm", "stop_time_hours")  # inf says that there is no limit
-SEARCH = (
-    "beam nbest lenpen unkpen temperature max_len_a max_len_b min_len prefix_size no_repeat_ngram_size sampling_topk "
-    "sampling_topp diverse_beam_groups diverse_beam_strength diversity_rate lm_weight"
-).split()
 SEARCHES = ("sampling", "match_source_len", "diverse_beam_groups", "diversity_rate")  # above 0: it is chosen
 
 
@@ -122,11 +122,12 @@ def check_search(args: Any) -> None:
     Raises:
         OptionError: a value that search cannot have, or values that contradict each other
     """
-    for name in filter(lambda name: hasattr(args, name), SEARCH):
-        value = getattr(args, name)
-        if not isinstance(value, (int, float)):  # null, or a text: JSON and keywords have both
-            raise OptionError(f"{flag(name)} {value!r}: must be {RANGES[name].what}")
-        _check(name, value, RANGES[name])
+    for name, known in SEARCH.items():
+        if hasattr(args, name):
+            value = getattr(args, name)
+            if not isinstance(value, (int, float)):  # null, or a text: JSON and keywords have both
+                raise OptionError(f"{flag(name)} {value!r}: must be {known.what}")
+            _check(name, value, known)
     for name in SEARCHES[:2]:
         if not isinstance(getattr(args, name, None), (int, type(None))):
             raise OptionError(f"{flag(name)} {getattr(args, name)!r}: must be true or false")
