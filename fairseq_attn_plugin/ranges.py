@@ -23,6 +23,7 @@ class Range(NamedTuple):
     whole: bool = False  # whether only whole numbers
 
 
+STEEPEST = 10  # exponent of a length: the power of a thousand words is a number of float32
 POSITIVE = Range(1, "at least 1")
 NATURAL = Range(0, "0 or more")
 ABOVE = Range(5e-324, "above 0")
@@ -49,10 +50,10 @@ OF_SEARCH = (
     (Range(1, "at least 1, a whole number", whole=True), "beam nbest"),
     (NATURAL, "max_len_a max_len_b min_len prefix_size no_repeat_ngram_size"),
     (ABOVE, "temperature"),
-    (Range(-50, "at least -50 and less than 50", 50), "lenpen"),  # a power of the longest translation is a number
+    (Range(-STEEPEST, f"from -{STEEPEST} to {STEEPEST}", math.nextafter(STEEPEST, math.inf)), "lenpen"),
     (Range(-math.inf, "a number"), "unkpen diverse_beam_strength diversity_rate lm_weight"),
     (Range(-1, "at least 1, a whole number (-1 or 0: do without)", whole=True), "sampling_topk diverse_beam_groups"),
-    (Range(-1, "above 0 and at most 1 (-1 or 0: all words)", math.nextafter(1, 2)), "sampling_topp"),
+    (Range(-1, "above 0 and at most 1 (from -1 to 0: all words)", math.nextafter(1, 2)), "sampling_topp"),
 )
 SEARCH = {name: known for known, names in OF_SEARCH for name in names.split()}
 RANGES: Dict[str, Range] = {name: known for known, names in OF_TRAINING for name in names.split()} | SEARCH

@@ -104,7 +104,7 @@ def write_json(option: str, path: Any, content: Any) -> None:
 def read_json(path: Path) -> Dict[str, Any]:
     """The object in a JSON file; empty if there is none or it is damaged."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None  # no pipe, no device
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

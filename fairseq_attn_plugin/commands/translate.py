@@ -30,6 +30,7 @@ from fairseq_attn_plugin.decoding.export.exported_folder import FORMAT
 from fairseq_attn_plugin.decoding.options import add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
+from fairseq_attn_plugin.options import check_unread
 from fairseq_attn_plugin.ranges import check_search
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.lines import iter_lines, to_utf8
@@ -90,6 +91,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _translator(args: argparse.Namespace) -> Any:
     if args.path is None and read_settings(args.data).get("format") == FORMAT:
+        fixed = f"{args.data} is an exported model, whose words and precision are fixed; leave it out"
+        check_unread(args, fixed, add_decoding_options, add_text_options)
         return ExportedTranslator(args.data, args.beam, args.lenpen)
     if args.path is None:
         raise OptionError(

@@ -14,10 +14,10 @@ from typing import Any, Dict, Optional
 
 from ..errors import OptionError
 from ..options import flag, need, option
+from ..ranges import STEEPEST
 
 ENGINES = ("plugin", "stock")
 PRECISIONS = ("float32", "bfloat16", "int8")
-STEEPEST = 50  # exponent of a length: the power of the longest translation is still a number
 
 
 @dataclass
@@ -59,7 +59,8 @@ class DecodingOptions:
             need(getattr(self, name) in known, self, name, " or ".join(known))
         need(0 <= self.eos_norm < math.inf, self, "eos_norm", "0 or more")
         need(0 <= self.wu_penalty <= STEEPEST, self, "wu_penalty", f"0 or more and at most {STEEPEST}")
-        for name in ("shortlist_size", "shortlist_frequent"):
+        for name, least in (("shortlist_size", 1), ("shortlist_frequent", 0)):
+            need(getattr(self, name) >= least, self, name, f"at least {least}")
             if self.shortlist is None and name in self.changed():
                 raise OptionError(
                     f"{flag(name)} {getattr(self, name)}: needs --shortlist LEXICON, whose words it counts"

@@ -24,6 +24,7 @@ from .hypotheses import Hypotheses
 from .stepper import ModelStepper
 
 LEAVES = 4  # finished sentences leave when they are one in so many
+STEP = 4  # numbers of sentences are multiples of it, because oneDNN compiles a kernel for each number of rows
 SIZE = 16  # places of a block in :func:`best_continuations`
 
 
@@ -73,9 +74,10 @@ class Search:
     @torch.inference_mode()
     def run(self) -> None:
         """Searches until every sentence is finished."""
-        beam = self.beam
-        if beam == len(self.sentences) == 1 and self.sampling is None:
-            return self._greedy()
+        one = self.beam == len(self.sentences) == 1 and self.sampling is None
+        (self._greedy if one else self._search)()
+
+    def _search(self) -> None:
         for step in range(self.max_len + 1):
             found, ends, first = self._step(step)
             stay = None
@@ -175,8 +177,11 @@ class Search:
     def _finish(self, found: Candidates, first: Tensor, step: int) -> Optional[Tensor]:
         """Adds the hypotheses that end; returns the sentences that stay, None: all of them."""
         left, count = self._add(found, first, step), len(self.sentences)
-        few = left and (count - len(left)) * LEAVES < count
-        if len(left) == count or (few and self.sampling is None):  # which draws for the sentences that are left
+        if self.sampling is None:  # which draws for the sentences that are left
+            done = sorted(set(range(count)) - set(left))
+            few = left and len(done) * LEAVES < count
+            left = sorted(left + (done if few else done[: -len(left) % STEP]))
+        if len(left) == count:
             return None
         self.sentences = [self.sentences[place] for place in left]
         return torch.tensor(left, dtype=torch.long, device=first.device)

@@ -40,15 +40,11 @@ class Shortlist:
         always: ``[V]``, whether a word is in every shortlist
 
     Raises:
-        OptionError: the numbers are out of range, the file cannot be read or has malformed lines, or fewer than half of
+        OptionError: the file cannot be read or has malformed lines, or fewer than half of
             its source words are in the vocabulary, with a translation in the other
     """
 
     def __init__(self, path: str, size: int, frequent: int, source_dictionary: Any, target_dictionary: Any):
-        if size < 1:
-            raise OptionError(f"--shortlist-size {size}: must be at least 1")
-        if frequent < 0:
-            raise OptionError(f"--shortlist-frequent {frequent}: must be 0 or more")
         lexicon = read_lexicon(path, OPTION, probabilities=True, sums=False)
         sources, targets = source_dictionary.indices, target_dictionary.indices
         rows: List[List[int]] = [[] for _ in range(len(source_dictionary))]
@@ -81,8 +77,6 @@ class Shortlist:
             prefix: ``[B, P]``, target words that must be among them, or None
             multiple: their number is a multiple of it, or that of all words: the most frequent other words are added
         """
-        if self.always.device != src_tokens.device:
-            self.always, self.translations = self.always.to(src_tokens.device), self.translations.to(src_tokens.device)
         chosen = self.always.clone()
         chosen[self.translations[src_tokens.flatten()].flatten()] = True
         if prefix is not None:

@@ -6,15 +6,12 @@ A search translates B sentences. It begins with one row for each sentence, and a
     log_probs, weights, state = stepper.step(tokens, state, step)    # [R], the last word of each row
     state = stepper.select(state, rows, sentences)                   # the rows that go on
 
-Where the weights of a model do not change any more, its
-products are packed (:mod:`fairseq_attn_plugin.ops.packed`), in the precision that the options name, and a step is
-traced by TorchScript.
+Where the weights of a model do not change any more, its products are packed (:mod:`fairseq_attn_plugin.ops.packed`), in
+the precision that the options name, and a step is traced by TorchScript.
 """
 
 from __future__ import annotations
 
-import logging
-import warnings
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
 import torch
@@ -30,12 +27,10 @@ from ..modules.decoder_state import Decoded, Progress
 from ..modules.latent.first_order_decoder import FirstOrderDecoder
 from ..modules.latent.latent_decoder import LatentDecoder
 from ..modules.recurrent_decoder import POSITION, PROGRESS
-from ..ops.packed import PACKED_ROWS, FixedWeights, say_once
+from ..ops.packed import PACKED_ROWS, FixedWeights, by_torchscript, say_once
 from ..ops.precision import with_fixed
 from .options import DecodingOptions
 from .shortlist import Shortlist
-
-logger = logging.getLogger(__name__)
 
 UNTRACED = 20  # steps before one is traced, which takes as long as a hundred steps
 MULTIPLE = 128  # words of a packed shortlist, because oneDNN compiles a kernel for each number of outputs
@@ -232,14 +227,9 @@ def traced(decoder: Any, weights: Any, given: Any, progress: Progress, tokens: T
     """The step as TorchScript has recorded it: a step of one sentence takes Python as long as its products."""
     step = TracedStep(decoder, weights, given, progress)
     position = torch.ones(1, dtype=torch.long, device=tokens.device)
-    step(tokens, position, *tensors_of(given))  # packs products that are missing, which a trace could not
-    try:
-        with warnings.catch_warnings():  # of sizes that become numbers, and of the end of TorchScript
-            warnings.simplefilter("ignore")
-            return torch.jit.trace(step, (tokens, position, *tensors_of(given)), check_trace=False)
-    except Exception as error:  # whatever a torch without TorchScript raises: the module does the same, slower
-        logger.debug(f"not traced: {error}")
-        return step
+    arguments = (tokens, position, *tensors_of(given))
+    step(*arguments)  # packs products that are missing, which a trace could not
+    return by_torchscript(lambda: torch.jit.trace(step, arguments, check_trace=False), step)
 
 
 def steppers(models: List[Any], temperature: float, options: DecodingOptions) -> List[ModelStepper]:

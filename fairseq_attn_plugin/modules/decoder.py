@@ -108,7 +108,8 @@ class LSTMDecoder(RecurrentDecoder):
             prev_output_tokens: ``[R, T]``, the target shifted by one
             encoder_out: of the encoder
             incremental_state: with it only the steps after its last one are decoded: one token, or at first the prefix
-            targets: words ``[R, T]`` whose loss is wanted instead of logits, if :attr:`sums_losses`
+            targets: words ``[R, T]`` whose loss is wanted instead of logits, if :attr:`sums_losses`: fairseq's
+                cross_entropy asks for it (:mod:`fairseq_attn_plugin.patches.vocabulary_losses`)
 
         Returns:
             logits ``[R, T, V]`` (log p where words are copied), or the loss of ``targets``, and a dictionary: ``attn``

@@ -30,7 +30,7 @@ from ..ops.precision import fixed_weights, product_type
 from .decoder_state import DecoderInputs
 from .rnn import Dropout
 
-MOST_GATES = 2**24  # numbers in a table of gates: 64 MiB, and 0.2 seconds to compute them
+MOST_GATES = 2**24  # numbers in a table of gates: 64 MiB in float32, and 0.2 seconds to compute them
 
 
 class LayerStates(NamedTuple):
@@ -353,6 +353,7 @@ class SteppedGRU(_Stepped):
 
 def stepped(
     rnn: nn.RNNBase,
+    embed_dim: int,
     weights: List[Tensor],
     inputs: DecoderInputs,
     projection: Optional[nn.Module],
@@ -362,7 +363,7 @@ def stepped(
     """The layers of either kind, step by step; without ``weights`` these are prepared now."""
     if isinstance(rnn, nn.LSTM) and has_fused_cell(inputs.embeddings) and inputs.embeddings.size(1) > 1:
         return FusedLSTM(rnn, inputs, projection, dropout, joined)  # does not pay for a step of a search
-    weights = weights or step_weights(rnn, int(inputs.embeddings.size(-1)))
+    weights = weights or step_weights(rnn, embed_dim)
     if isinstance(rnn, nn.GRU):
         return SteppedGRU(rnn, weights, inputs, projection, dropout)
     assert isinstance(rnn, nn.LSTM)

@@ -139,9 +139,10 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             first, progress = 0, self.start(encoder_out, incremental_state is not None)
         else:
             first, prev_output_tokens = prev_output_tokens.size(1) - 1, prev_output_tokens[:, -1:]
-        gates = gates_of_words(self.rnn, self.embed_tokens.weight)
-        if gates is None or self.dropout_in_module.apply_during_inference:
-            gates, embeddings = None, self.dropout_in_module(self.embed_tokens(prev_output_tokens))
+        drops = self.dropout_in_module.apply_during_inference
+        gates = None if drops else gates_of_words(self.rnn, self.embed_tokens.weight)
+        if gates is None:
+            embeddings = self.dropout_in_module(self.embed_tokens(prev_output_tokens))
         else:
             embeddings = F.embedding(prev_output_tokens, gates)
         if incremental_state is not None and POSITION in incremental_state:
@@ -268,7 +269,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         dropout = DropoutMasks(self.dropout_out_module, inputs.embeddings, dropped, self.hidden_size)
         projection = self.output_projection if feeds_output else None
         joined = self.input_feeding == "output" and self.is_linear and attend is not None  # fed: [c; s]
-        rnn = stepped(self.rnn, progress.weights, inputs, projection, dropout, joined)
+        embed_dim = self.embed_tokens.embedding_dim
+        rnn = stepped(self.rnn, embed_dim, progress.weights, inputs, projection, dropout, joined)
         layers = LayerStates.unstack(progress.state.hidden, progress.state.cell)
         feed, attention_state = progress.state.feed, progress.state.attention
 

@@ -236,7 +236,8 @@ class FixedWeights(nn.Module):
             elif self._all is not None:  # not compiled, because it is of one batch
                 self._found[key] = pack(weight, bias, self.precision, self.rows)
             else:
-                self._found[key] = compiled(pack(weight, bias, self.precision))
+                product = pack(weight, bias, self.precision)
+                self._found[key] = by_torchscript(lambda: torch.jit.script(product), product)
             self.products.append(self._found[key])
         return self._found[key]
 
@@ -255,14 +256,14 @@ class FixedWeights(nn.Module):
         return found
 
 
-def compiled(module: Any) -> Any:
-    """The module as TorchScript compiles it; itself where torch cannot."""
+def by_torchscript(make: Callable[[], Any], module: Any) -> Any:
+    """``make()``, the module as TorchScript has it; the module itself where torch cannot."""
     try:
-        with warnings.catch_warnings():  # torch announces the end of TorchScript
-            warnings.simplefilter("ignore", DeprecationWarning)
-            return torch.jit.script(module)
+        with warnings.catch_warnings():  # of sizes that become numbers, and of the end of TorchScript
+            warnings.simplefilter("ignore")
+            return make()
     except Exception as error:  # whatever a torch without TorchScript raises: the module does the same, slower
-        logger.debug(f"not compiled: {error}")
+        logger.debug(f"not by TorchScript: {error}")
         return module
 
 

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -233,7 +234,7 @@ def test_mistakes_are_named(zoo, tiny_data, tmp_path):
 def test_a_folder_of_something_else(tmp_path, exported):
     for options, message in [
         ({"beam": 0}, "--beam 0: must be a whole number from 1 to 10000"),
-        ({"lenpen": math.nan}, "--lenpen NaN: must be a number from -50 to 50"),
+        ({"lenpen": math.nan}, "--lenpen NaN: must be a number from -10 to 10"),
         ({"threads": -1}, "--threads -1: must be a whole number from 0 to 1000"),
     ]:
         with pytest.raises(ValueError, match=f"^{message}$"):
@@ -243,6 +244,11 @@ def test_a_folder_of_something_else(tmp_path, exported):
         ("beam", True, "true: must be a whole number from 1 to 10000"),
         ("max_len", math.nan, "NaN: must be a whole number from 1 to 1000000"),
         ("max_len_a", -1, "-1: must be a number from 0 to 1000"),
+        ("max_source_positions", None, "null: must be a whole number from 2 to 1000000"),
+        ("subwords", "foo", '"foo": must be "bpe" or "sentencepiece" or "none"'),
+        ("tokenizer", {}, "{}: must be null or of Moses"),
+        ("languages", ["de"], '["de"]: must be two languages'),
+        ("attention", 5, "5: must be null or a name"),
     ]:
         (tmp_path / "settings.json").write_text(json.dumps({**whole, name: value}))
         with pytest.raises(ValueError, match=re.escape(f"{tmp_path}/settings.json: {name} {message}")):
@@ -337,10 +343,13 @@ def test_a_graph_that_may_never_end_is_refused(copy, monkeypatch):
     model.graph.node[0].attribute[0].g.node.append(endless().graph.node[0])
     bound_loops(model)
     assert "may never end" in flaw_of(memoryview(model.SerializeToString()))
-    for within in (False, True):
+    for place in range(6):
         model = endless()
-        graph = model.graph.node[0].attribute[0].g if within else model.graph
-        graph.initializer.add(name="far").external_data.add(key="location", value="pipe")
+        graph = model.graph.node[0].attribute[0].g if place == 1 else model.graph
+        sparse = model.graph.node[0].attribute.add() if place > 3 else graph
+        sparse = (sparse.sparse_tensors if place > 3 else sparse.sparse_initializer).add() if place > 1 else None
+        far = graph.initializer.add(name="far") if sparse is None else sparse.indices if place % 2 else sparse.values
+        far.external_data.add(key="location", value="pipe")
         bound_loops(model)
         assert "data in other files" in flaw_of(memoryview(model.SerializeToString()))
 
@@ -360,6 +369,15 @@ def test_a_model_without_numbers_is_an_error(copy):
         Translator(str(copy)).search(["", "ama"], before=10)
     with pytest.raises(OptionError, match="^the sentence 'ama bel': no translation has a finite probability"):
         cli.main(["translate", str(copy), "ama bel"])
+
+
+def test_the_command_refuses_what_an_exported_model_does_not_have(copy):
+    with pytest.raises(OptionError, match=f"^--decoding-precision int8: {copy} is an exported model, .*; leave it out"):
+        cli.main(["translate", str(copy), "ama", "--decoding-precision", "int8"])
+    (copy / "settings.json").unlink()
+    os.mkfifo(copy / "settings.json")  # which would wait for whoever writes into it
+    with pytest.raises(OptionError, match=f"^{copy}: is no model folder, checkpoint or exported model"):
+        cli.main(["translate", str(copy), "ama"])
 
 
 @pytest.mark.parametrize("text", ["ama\x00bel\x7fcor", "ama\rbel\u2028cor", "ama\u200dbel \x1fcor", "AMA\xa0bel\tcor"])

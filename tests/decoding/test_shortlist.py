@@ -135,15 +135,6 @@ def test_some_models_have_none(file):
 
 
 @pytest.mark.parametrize(
-    ("size", "frequent", "message"),
-    [(0, 0, "^--shortlist-size 0: must be at least 1"), (1, -1, "^--shortlist-frequent -1: must be 0 or more")],
-)
-def test_numbers_out_of_range(size, frequent, message, file):
-    with pytest.raises(OptionError, match=message):
-        Shortlist(file, size, frequent, SOURCE, TARGET)
-
-
-@pytest.mark.parametrize(
     ("text", "message"),
     [
         (None, "cannot be read: No such file"),

@@ -8,6 +8,7 @@ from models_for_tests import build, fake_task, pad_batch
 from fairseq_attn_plugin.decoding import stepper as steppers
 from fairseq_attn_plugin.decoding.stepper import ModelStepper, is_fixed
 from fairseq_attn_plugin.modules import recurrence
+from fairseq_attn_plugin.ops.precision import with_fixed
 
 LENGTHS = [3, 6, 1, 4]
 BEAM = 3
@@ -223,11 +224,22 @@ def test_which_models_are_fixed(options, ready, answer):
     assert not is_fixed(model.half())
 
 
-def test_retained_dropout_is_not_traced():
+def test_retained_dropout_is_not_traced_and_its_gates_are_not_looked_up():
     model = make(dropout=0.1)
     assert fixed(model).traces
-    model.decoder.dropout_out_module.make_generation_fast_(retain_dropout=True, name="decoder")
-    assert not fixed(model).traces
+    for module in (model.decoder.dropout_in_module, model.decoder.dropout_out_module):
+        module.make_generation_fast_(retain_dropout=True, name="decoder")
+    stepper = fixed(model)
+    walk(stepper, batch())
+    assert not stepper.traces and not any("gates" in name for name in stepper.weights._kept)
+
+
+def test_whole_targets_have_the_gates_of_their_words():
+    model, net_input = make(), batch()
+    given = {**net_input, "prev_output_tokens": 4 + torch.arange(24).view(4, 6) % 8}
+    with with_fixed(fixed(model).weights):
+        found = model(**given)[0]
+    torch.testing.assert_close(found, model(**given)[0], rtol=1e-5, atol=1e-5)
 
 
 def test_without_torchscript(monkeypatch):

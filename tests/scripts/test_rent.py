@@ -27,7 +27,7 @@ def test_a_function_is_replaced_wherever_it_was_imported():
 def test_a_quick_run(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(rent, "TRAINED", ("lstm_adm",))
     monkeypatch.setattr(rent.precision, "has_bfloat16", lambda device: False)
-    monkeypatch.setattr(rent, "SEARCHES", {"batch": (2, 4)})
+    monkeypatch.setattr(rent, "SEARCHES", {"batch": (2, 4, "float32")})
     monkeypatch.setattr(sys, "argv", ["rent.py", "--quick", "--json", str(tmp_path / "rent.json")])
     rent.main()
     found = json.loads((tmp_path / "rent.json").read_text())

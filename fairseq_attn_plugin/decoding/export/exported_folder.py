@@ -22,16 +22,30 @@ def number(least, most, *kinds):
     return lambda x: isinstance(x, (int, *kinds)) and not isinstance(x, bool) and least <= x <= most, what
 
 
-SEARCH = {  # settings of the search that a user may change: is a value right, and what would be
+def one_of(*values):
+    return lambda x: x in values, " or ".join(map(json.dumps, values))
+
+
+RULES = {  # of settings: is a value right, and what would be
     "beam": number(1, 10_000),
-    "lenpen": number(-50, 50, float),
+    "lenpen": number(-10, 10, float),
     "min_len": number(0, 10**6),
     "max_len": number(1, 10**6),
     "max_len_a": number(0, 1000, float),
     "max_len_b": number(0, 10**6, float),
+    "max_source_positions": number(2, 10**6),
+    "subwords": one_of("bpe", "sentencepiece", "none"),
+    "bpe": one_of(None, *SUBWORD_FILES),
+    "lowercase": one_of(False, True),
+    "normalizer": one_of(None, "moses"),
+    "tokenizer": (lambda x: x is None or isinstance(x, dict) and {*x} >= {"dash_splits", "escape"}, "null or of Moses"),
+    "languages": (lambda x: isinstance(x, list) and [*map(type, x)] == [str, str], "two languages"),
+    "attention": (lambda x: x is None or isinstance(x, str), "null or a name"),
 }
-OTHERS = ("max_source_positions", "subwords", "bpe", "lowercase", "normalizer", "tokenizer", "languages", "attention")
-OPTIONS = {"--beam": SEARCH["beam"], "--lenpen": SEARCH["lenpen"], "--threads": number(0, 1000)}
+OPTIONS = {"--beam": RULES["beam"], "--lenpen": RULES["lenpen"], "--threads": number(0, 1000)}
+# Fields of a graph that are tensors, whose data may be in other files: initializers, and attributes of nodes, both also
+# as the values and indices of sparse ones.
+TENSORS = ((5,), (15, 1), (15, 2), *((1, 5, *of) for of in ((5,), (10,), (22, 1), (22, 2), (23, 1), (23, 2))))
 
 
 def check(values, rules, where=""):
@@ -69,13 +83,13 @@ def open_folder(folder):
     try:
         settings = json.loads(content)
         subwords = [SUBWORD_FILES[settings["bpe"]]] if settings["bpe"] else []
-        whole = settings["format"] == FORMAT and {*settings} >= {*SEARCH, *OTHERS}
+        whole = settings["format"] == FORMAT and {*settings} >= {*RULES}
         whole = whole and {*settings["files"]} >= {*FILES, *subwords}
     except (ValueError, TypeError, LookupError):
         whole = False
     if not whole:
         raise ValueError(f"{path}: is damaged, or of another program; copy the whole folder again")
-    check(settings, SEARCH, f"{path}: ")
+    check(settings, RULES, f"{path}: ")
     files = {name: read(folder, name) for name in settings["files"]}
     for name, digest in settings["files"].items():
         if hashlib.sha256(files[name]).hexdigest() != digest:
@@ -157,8 +171,7 @@ def flaw_of(model):
         for node in fields(graph, 1):
             graphs += _bodies(node)
             kinds += fields(node, 4) if _bodies(node) else []
-        # the data of an initializer, or of an attribute, in another file
-        if any(True for path in ((5, 13), (1, 5, 5, 13)) for _ in fields(graph, *path)):
+        if any(True for path in TENSORS for _ in fields(graph, *path, 13)):
             return "has data in other files, which no exported graph has"
     if any(True for _ in fields(model, 25)):
         return "has functions, which no exported graph has"
