@@ -40,8 +40,8 @@ class Shortlist:
         always: ``[V]``, whether a word is in every shortlist
 
     Raises:
-        OptionError: the file cannot be read or has malformed lines, or fewer than half of
-            its source words are in the vocabulary, with a translation in the other
+        OptionError: the file cannot be read or has malformed lines, or fewer than half of its source words are in the
+            vocabulary, with a translation in the other
     """
 
     def __init__(self, path: str, size: int, frequent: int, source_dictionary: Any, target_dictionary: Any):
