@@ -4,8 +4,8 @@
 
 Every optimisation is switched off alone, in the process that measures it. All variants take turns on the same batches,
 and a figure is the median over rounds of a ratio of processor times, on one thread. 1.10 in a column means that the
-work takes ten per cent more time without the optimisation. Losses and best hypotheses stay the same, which the script
-checks. Where the processor has instructions for bfloat16, training is measured in bfloat16, too.
+work takes ten per cent more time without the optimisation. Losses stay the same, and so do best hypotheses in float32,
+which the script checks. Where the processor has instructions for bfloat16, training is measured in bfloat16, too.
 """
 
 from __future__ import annotations

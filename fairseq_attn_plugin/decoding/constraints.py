@@ -16,8 +16,8 @@ class Constraints:
 
     Args:
         options: the generator, :class:`~fairseq_attn_plugin.decoding.generator.Generator`
-        vocabulary: the words to choose from ``[K]``, ascending; the special ones are the first, and those of the prefix
-            are among them. None: all
+        vocabulary: the words to choose from ``[K]``, ascending; the special ones are among them, and those of the
+            prefix. None: all
         max_len: the step at which every hypothesis ends
         lengths: ``[B]``, the words of the sources, with their ends
         prefix: ``[B, P]``, words with which the translations begin, with padding; None: free
@@ -34,6 +34,8 @@ class Constraints:
         self.options, self.vocabulary, self.max_len, self.prefix = options, vocabulary, max_len, prefix
         self.eos_norm = options.eos_norm * (lengths - 1) if options.eos_norm else None
         self.history: Optional[Tensor] = None  # [R, steps], the words so far, where n-grams are counted
+        # those of padding and the unknown word are the same among the words to choose from
+        self.eos = options.eos if vocabulary is None else int(torch.searchsorted(vocabulary, options.eos))
 
     def apply(self, log_probs: Tensor, step: Optional[int]) -> Optional[Tensor]:
         """Changes ``log_probs`` ``[R, K]`` in place; without a ``step`` as all steps have in common.
@@ -42,7 +44,7 @@ class Constraints:
             for each row the row ``[R]`` whose history and log-probabilities it takes over, or None: its own. A prefix
             that holds the end of the sentence gives all hypotheses of the sentence to the first one.
         """
-        eos, taken = self.options.eos, None
+        eos, taken = self.eos, None
         log_probs.select(1, self.options.pad).fill_(-math.inf)  # a third of the time of an assignment by index
         if self.options.unk_penalty:
             log_probs[:, self.options.unk] -= self.options.unk_penalty

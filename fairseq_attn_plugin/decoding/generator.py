@@ -75,7 +75,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
                 f"--sampling-topk {drawn}: must be at most {self.vocab_size}, the words of the vocabulary"
             )
         needed = max(self.beam_size, drawn)
-        if decoding.shortlist is not None and 0 <= decoding.shortlist_frequent < needed:
+        if decoding.shortlist is not None and decoding.shortlist_frequent < needed:
             decoding = replace(decoding, shortlist_frequent=needed)
         self.graphs = Graphs()
         self.steppers = steppers(list(self.model.models), self.temperature, decoding)

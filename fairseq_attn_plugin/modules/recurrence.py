@@ -119,14 +119,14 @@ def gates_of_words(rnn: nn.RNNBase, embeddings: Tensor) -> Optional[Tensor]:
     if fixed is None or len(embeddings) * len(rnn.weight_ih_l0) > MOST_GATES:
         return None
     of_words = rnn.weight_ih_l0[:, : embeddings.size(1)]
-    found: Tensor = fixed.kept((id(rnn), "gates"), lambda: F.linear(embeddings, of_words, _first_bias(rnn)).detach())
+    found: Tensor = fixed.kept((id(rnn), "gates"), lambda: F.linear(embeddings, of_words, _bias(rnn, 0)).detach())
     return found
 
 
-def _first_bias(rnn: nn.RNNBase) -> Tensor:
-    """What is added to the inputs of the first layer's gates; an LSTM has one sum of two biases."""
-    bias: Tensor = rnn.bias_ih_l0
-    return bias + rnn.bias_hh_l0 if isinstance(rnn, nn.LSTM) else bias
+def _bias(rnn: nn.RNNBase, layer: int) -> Tensor:
+    """What is added to the inputs of a layer's gates; an LSTM has one sum of two biases."""
+    bias: Tensor = getattr(rnn, f"bias_ih_l{layer}")
+    return bias + getattr(rnn, f"bias_hh_l{layer}") if isinstance(rnn, nn.LSTM) else bias
 
 
 def _of_embeddings(rnn: nn.RNNBase, inputs: DecoderInputs, kind: torch.dtype) -> List[Tensor]:
@@ -136,7 +136,7 @@ def _of_embeddings(rnn: nn.RNNBase, inputs: DecoderInputs, kind: torch.dtype) ->
         return list(inputs.embeddings.unbind(1))
     rows, steps, embed_dim = inputs.embeddings.shape
     words = inputs.embeddings.transpose(0, 1).reshape(steps * rows, -1)
-    gates = linear(words, share(rnn.weight_ih_l0[:, : int(embed_dim)]), _first_bias(rnn), kind)
+    gates = linear(words, share(rnn.weight_ih_l0[:, : int(embed_dim)]), _bias(rnn, 0), kind)
     return list(gates.view(steps, rows, -1).unbind(0))
 
 
@@ -191,7 +191,7 @@ class SteppedLSTM(_Stepped):
         # [layer][step]: biases [4 Ds], and in the first layer also the embeddings' share of the gates, [R, 4 Ds]
         self.known = [_of_embeddings(lstm, inputs, self.kind)]
         for layer in range(1, lstm.num_layers):
-            self.known.append([getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")] * steps)
+            self.known.append([_bias(lstm, layer)] * steps)
 
     def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
         """The states after step ``t``, counted from 0.
@@ -247,9 +247,6 @@ class FusedLSTM(_Stepped):
         top, units = lstm.num_layers - 1, lstm.hidden_size
         kind = lstm.weight_ih_l0.dtype
         self.hidden_weights = [getattr(lstm, f"weight_hh_l{layer}") for layer in range(top + 1)]
-        biases = [
-            getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}") for layer in range(1, top + 1)
-        ]
         self.known = _of_embeddings(lstm, inputs, kind)
         of_fed = lstm.weight_ih_l0[:, embed_dim:]
         split = of_fed.size(1) - units
@@ -261,7 +258,8 @@ class FusedLSTM(_Stepped):
         ]
         # [layer][step], [2, R, 4 Ds]: what is known of the layer's gates at the next step, and of the gates above
         self.bases = []
-        for layer, bias in enumerate(biases):
+        for layer in range(top):
+            bias = _bias(lstm, layer + 1)
             own = [*self.known[1:], self.known[0]] if layer == 0 else [bias.new_zeros(bias.shape)] * len(self.known)
             above = bias.expand(rows, -1)
             both = torch.stack([x.expand_as(above) for one in own for x in (one, above)])
