@@ -41,7 +41,7 @@ def export_direction(checkpoint: str, direction: str, out: str, force: bool = Fa
         remedy = "name another" if force else "name another file, or add --force"
         raise OptionError(f"--out {out}: exists; {remedy}")
     state = checkpoint_utils.load_checkpoint_to_cpu(checkpoint)
-    exported = one_direction(state, checkpoint, direction)
+    exported = _one_direction(state, checkpoint, direction)
     with whole_file(out, f"--out {out}: cannot be written") as unfinished:
         os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
         with open(unfinished, "wb") as stream:  # whose errors say why
@@ -49,17 +49,8 @@ def export_direction(checkpoint: str, direction: str, out: str, force: bool = Fa
     return exported
 
 
-def one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str, Any]:
-    """The checkpoint state of one direction, from the state of an agreement model.
-
-    Args:
-        state: of the agreement model
-        name: its file, for messages
-        direction: such as ``en-de``
-
-    Raises:
-        OptionError: the model is not an agreement model, or lacks the direction
-    """
+def _one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str, Any]:
+    """The checkpoint state of one direction, from that of an agreement model, whose file is ``name``."""
     from fairseq.models import MODEL_REGISTRY
 
     from fairseq_attn_plugin.models.agreement_lstm import AgreementLSTMModel, directions_of

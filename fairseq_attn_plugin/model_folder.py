@@ -17,6 +17,7 @@ A folder of ``fairseq-attn export`` describes its text by the same settings (:cl
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
@@ -90,6 +91,13 @@ class ModelFolder(NamedTuple):
         if not file.is_file():
             raise OptionError(f"{self.path}: has no test set ({names[name]}); name the files instead of the folder")
         return file
+
+    @property
+    def bleu_tokenizer(self) -> str:
+        """sacrebleu's tokeniser, with which ``fairseq-attn train`` scored the test set."""
+        signature = self.settings.get("scores", {}).get("bleu", {}).get("signature", "")
+        found = re.search(r"tok:([^|]+)", signature)
+        return found.group(1) if found else "13a"
 
     def detokenizer(self) -> Callable[[str], str]:
         """What joins the words of a translation to text, as ``fairseq-attn train`` does before it scores them."""

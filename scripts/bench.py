@@ -17,7 +17,6 @@ import logging
 import os
 import shlex
 import sys
-import warnings
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
@@ -77,31 +76,21 @@ def written(path: Path) -> str:
         raise OptionError(f"--report {path}: not a file that --json wrote") from None
 
 
-def main(argv: Optional[Sequence[str]] = None) -> int:
+def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parse(argv, __doc__)
     for name in ("hydra", "fairseq"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    for about in (
-        {"module": r"hydra\.|fairseq\."},
-        {"message": r"\n'config' is validated"},
-        {"message": "'pin_memory' argument"},
-    ):
-        warnings.filterwarnings("ignore", **about)  # fairseq's own use of hydra
-    try:
-        for path in args.report:
-            path.with_suffix(".md").write_text(written(path) + "\n", encoding="utf-8")
-        if args.report:
-            return 0
-        if args.threads:
-            torch.set_num_threads(args.threads)
-        device = open_device(args.device)
-        settings = settings_of(args, device)
-        wanted = args.archs if {"train", "decode"} & set(args.sections) else []
-        systems = build_systems(wanted, args, device)
-        sections = measure(systems, settings, device)
-    except OptionError as error:
-        print(f"bench.py: error: {error}", file=sys.stderr)
-        return 2
+    for path in args.report:
+        path.with_suffix(".md").write_text(written(path) + "\n", encoding="utf-8")
+    if args.report:
+        return
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    device = open_device(args.device)
+    settings = settings_of(args, device)
+    wanted = args.archs if {"train", "decode"} & set(args.sections) else []
+    systems = build_systems(wanted, args, device)
+    sections = measure(systems, settings, device)
     named = {str(settings[name]): Path(settings[name]).name for name in FILES if settings[name]}
     words = [named.get(word, word) for word in (sys.argv[1:] if argv is None else argv)]
     report = {
@@ -115,8 +104,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(report, indent=1) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

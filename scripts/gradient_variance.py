@@ -168,7 +168,7 @@ def table(result: dict[str, dict[str, float]]) -> str:
     return tabulate(rows, ["estimator", *headers.values()], "github", floatfmt=".2g")
 
 
-def main(argv: Optional[Sequence[str]] = None) -> int:
+def main(argv: Optional[Sequence[str]] = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="data folder of fairseq-preprocess")
     parser.add_argument("--path", required=True, help="checkpoint of a model with a posterior network")
@@ -180,14 +180,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--json", type=Path, help="file for all figures")
     args = parser.parse_args(argv)
     logging.disable(logging.WARNING)
-    try:
-        if args.repeats < 2:
-            raise OptionError(f"--repeats {args.repeats}: must be at least 2, to compute a variance")
-        torch.set_num_threads(args.threads)
-        model, sample, sizes = load(args.data, args.path, args.split, args.sentences, args.seed)
-    except OptionError as error:
-        print(f"gradient_variance.py: error: {error}", file=sys.stderr)
-        return 2
+    if args.repeats < 2:
+        raise OptionError(f"--repeats {args.repeats}: must be at least 2, to compute a variance")
+    torch.set_num_threads(args.threads)
+    model, sample, sizes = load(args.data, args.path, args.split, args.sentences, args.seed)
     torch.manual_seed(args.seed)
     result = measure(model, sample, args.repeats)
     print(table(result))
@@ -202,8 +198,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             "estimators": result,
         }
         args.json.write_text(json.dumps(report, indent=1) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -63,9 +63,9 @@ def read_runs(path: Path) -> Dict[str, List[Run]]:
         raise OptionError(f"{path}: cannot be read: {error}") from None
     systems: Dict[str, List[Run]] = {}
     for number, run in enumerate(runs, 1):
-        if "statistics" not in run:
-            continue  # it was stopped early, and is not of all sentences
         try:
+            if "statistics" not in run:
+                continue  # it was stopped early, and is not of all sentences
             run["counts"] = bleu_statistics([[int(n) for n in line.split()] for line in run["statistics"]["sentences"]])
             run["seed"], run["bleu"]["tokenized"]["score"]
             systems.setdefault(run["system"], []).append(run)

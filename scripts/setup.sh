@@ -99,7 +99,7 @@ if wants_cpu_torch && ! has_cpu_torch "$VENV/bin/python"; then
         FROM=()
     fi
 fi
-install torch "${FROM[@]}"
+install torch ${FROM[@]+"${FROM[@]}"}
 # both have the package fairseq: the one that is not wanted here goes first
 if [[ $(uname -sm) == "Linux x86_64" && $VERSION =~ ^3\.1[12]$ ]]; then
     say "3/4 ve-fairseq"

@@ -38,6 +38,9 @@ def test_the_folder_needs_nothing_else(folder, tmp_path):
         *("bpe.codes", "dict.xx.txt", "dict.yy.txt", "model.pt", "settings.json")
     ]
     assert found.detokenizer()("leb , ama !") == "leb, ama!"
+    scores = {"scores": {"bleu": {"signature": "nrefs:1|tok:zh|version:2"}}}
+    tokenizers = [one.bleu_tokenizer for one in (found, found._replace(settings={**found.settings, **scores}))]
+    assert tokenizers == ["13a", "zh"]
     translator = Translator.of_folder(str(copy))
     assert translator.encode("ama “bel”")[0] == ["ama", '"', "bel", '"']  # normalised, tokenised, not escaped
     assert translator("ama bel")[0].text == "leb ama"

@@ -36,8 +36,7 @@ def with_translations(texts: Sequence[str]) -> List[str]:
 
 def first_folder(texts: Sequence[str]) -> Optional[ModelFolder]:
     """The first model folder among ``[LABEL=]FILE``, if there is one."""
-    paths = [label_and_path(text)[1] for text in texts]
-    return next(filter(None, (open_model_folder(path) for path in paths if Path(path).is_dir())), None)
+    return next(filter(None, (open_model_folder(label_and_path(text)[1]) for text in texts)), None)
 
 
 def data_of_checkpoint(args: argparse.Namespace) -> None:
@@ -62,7 +61,7 @@ def _replaced(texts: Sequence[str], file_of: Callable[[ModelFolder], str]) -> Li
     result = []
     for text in texts:
         label, path = label_and_path(text)
-        model = open_model_folder(path) if Path(path).is_dir() else None
+        model = open_model_folder(path)
         if model is not None:
             text = f"{label or Path(path).resolve().name}={file_of(model)}"
         result.append(text)

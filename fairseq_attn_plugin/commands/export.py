@@ -10,6 +10,7 @@ The last line writes one direction of an agreement model as an ordinary checkpoi
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
@@ -105,4 +106,4 @@ def run(args: argparse.Namespace) -> None:
     )
     if not segmenter.segments:
         print("The vocabulary consists of subwords, and no subword model is given: translate.py reads subwords.")
-    print(f"python {args.to}/translate.py < input > output")
+    print(f"python {shlex.quote(args.to)}/translate.py < input > output")

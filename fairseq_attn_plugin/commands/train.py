@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import threading
 from pathlib import Path
@@ -83,6 +84,8 @@ def _end(number: int, frame: object) -> NoReturn:
 
 def _run(args: argparse.Namespace) -> None:
     languages, columns = _languages(args), _columns(args.columns)
+    if len(args.user_dir or ()) > 1:
+        raise OptionError(f"--user-dir {' '.join(args.user_dir)}: fairseq-train takes one; import the others there")
     at_least(args, subword_size=0, max_epoch=1, patience=1, seed=0)
     files: Dict[str, Optional[List[Path]]] = {"train": args.pairs, "valid": args.valid, "test": args.test}
     folder = args.out or Path(f"{'-'.join(languages)}.{args.arch}")
@@ -106,7 +109,7 @@ def _run(args: argparse.Namespace) -> None:
     objective = check_model(args)
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not is_training(folder))):
         raise OptionError(f"--out {folder}: exists, and is no model folder; name another")
-    tokenizer = tokenizer_of(splits["train"]) if args.tokenizer == "auto" else args.tokenizer
+    tokenizer = tokenizer_of(splits["train"], languages) if args.tokenizer == "auto" else args.tokenizer
     usual = "subword-nmt" if tokenizer == "moses" else "sentencepiece"
     import torch
 
@@ -139,7 +142,8 @@ def _run(args: argparse.Namespace) -> None:
 def _conclude(folder: Path, scores: Dict[str, Any], sentences: int) -> None:
     found = ", ".join(f"{name} {scores[name.lower()]['score']}" for name in ("BLEU", "chrF", "TER"))
     print(f"{folder}: {found} on {sentences:,} test sentences")
-    print(f"fairseq-attn translate {folder} 'A sentence.'   # also: serve, explore, report, plot, compare, export")
+    named = shlex.quote(str(folder))
+    print(f"fairseq-attn translate {named} 'A sentence.'   # also: serve, explore, report, plot, compare, export")
 
 
 def _languages(args: argparse.Namespace) -> List[str]:

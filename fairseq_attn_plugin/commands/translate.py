@@ -67,10 +67,10 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"--input {args.input}: is given beside sentences; leave one of them out")
     check_output("--out", args.out, [args.input])
     translator = _translator(args)
-    for stream in (sys.stdin, sys.stdout):
+    for stream, encoding in ((sys.stdin, "utf-8-sig"), (sys.stdout, "utf-8")):
         if isinstance(stream, io.TextIOWrapper):
             # a line ends at \n alone, so that the output stays parallel
-            stream.reconfigure(encoding="utf-8", errors="strict", newline="\n")
+            stream.reconfigure(encoding=encoding, errors="strict", newline="\n")
     with contextlib.ExitStack() as files:
         lines: Iterable[str] = args.text or sys.stdin
         if args.input:
@@ -138,6 +138,6 @@ def _columns(number: int, one: Any, args: argparse.Namespace) -> List[str]:
     text = one.text if args.keep_unknown else one.copied
     columns = [f"{number}", f"{one.score:.4f}", text] if args.nbest > 1 else [text]
     if args.alignments:
-        weights = one.record.word_attention()
-        columns.append(" ".join(f"{row.argmax()}-{place}" for place, row in enumerate(weights) if len(row)))
+        best = ((row.argmax(), place) for place, row in enumerate(one.record.word_attention()) if row.any())
+        columns.append(" ".join(f"{source}-{target}" for source, target in best))
     return columns

@@ -97,7 +97,8 @@ def imdb(folder: Path) -> Splits:
         for name, text in members_of(folder, "aclImdb_v1.tar.gz", _RATED):
             part, label, number = _RATED.search(name).groups()  # type: ignore[union-attr]
             split = "valid" if part == "train" and int(number) % 5 == 0 else part
-            splits[split].append([label, "", number, text.decode("utf-8")])
+            with intact(Path(name)):
+                splits[split].append([label, "", number, text.decode("utf-8")])
     for split, reviews in splits.items():
         if not reviews:
             raise OptionError(

@@ -26,7 +26,7 @@ def segment(
         folder: of the corpus; it also gets ``codes`` and ``vocab.LANGUAGE``, or ``spm.model``
         languages: of the two sides
         kind: one of ``KINDS``
-        size: number of merges, or of pieces; a small corpus may have fewer
+        size: number of merges, or of pieces; a small corpus may have fewer, a corpus of many characters has more pieces
         run: runs a command, given its words
         jobs: number of processes of subword-nmt
         known: split subwords that train does not have into smaller ones (subword-nmt)
@@ -41,12 +41,14 @@ def segment(
     elif kind == "sentencepiece":
         import sentencepiece
 
+        lines = [line for path in train for line in read_lines(path) if line]
         with open(model, "wb") as stream:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter([line for path in train for line in read_lines(path) if line]),
+                sentence_iterator=iter(lines),
                 model_writer=stream,
                 model_type="bpe",
-                vocab_size=size,
+                # a model has all characters, and pieces for blanks, unknown text and the ends of sentences
+                vocab_size=max(size, len(set("".join(lines)) - {" "}) + 4),
                 hard_vocab_limit=False,
                 character_coverage=1.0,
                 # the text is normalised already; NFKC would change tokens that the references keep

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
 from fairseq_attn_plugin.errors import OptionError, install_hook
-from fairseq_attn_plugin.writing import write_json
+from fairseq_attn_plugin.writing import make_folder, write_json
 
 from .files import read_text, split_lines
 
@@ -83,11 +83,15 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON file to write")
     parser.add_argument("--classifier", choices=("logistic", "svm"), default="logistic", help="(default: logistic)")
     args = parser.parse_args(words)
+    make_folder("--out", args.out.parent)
     try:
         result = evaluate(args.text, args.classifier)
     except ImportError:
         raise OptionError("the baseline needs scikit-learn: pip install 'fairseq_attn_plugin[analysis]'") from None
-    args.out.parent.mkdir(parents=True, exist_ok=True)
+    except OptionError:
+        raise
+    except ValueError as error:  # of a few documents, or of one class
+        raise OptionError(f"{args.text}: cannot be classified: {error}") from None
     write_json("--out", args.out, result)
     about = (
         "accuracy {accuracy:.2f}, macro-F1 {macro_f1:.2f} (C = {C:g}, n-grams up to {ngrams[1]}, {features:,} features)"

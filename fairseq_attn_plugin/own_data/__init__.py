@@ -1,5 +1,5 @@
 """``fairseq-attn train``: from a user's own sentence pairs to a model folder.
 
-``command`` is the command line, ``pairs`` reads and splits, ``settings`` chooses and checks the model, ``steps`` runs
+``pairs`` reads and splits, ``settings`` chooses and checks the model, ``steps`` runs
 fairseq's commands, ``progress`` shows the training, ``card`` describes the model.
 """

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Dict, List, Sequence
+from typing import Dict, List, Optional, Sequence
 
 from fairseq_attn_plugin.corpora.parallel import Pair
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
 
 LONGEST_WORD = 15  # characters between blanks, on average: longer in scripts without blanks between words
+# languages that write no blanks between words, and sacrebleu's tokenisers of them
+SCORED_BY = {"zh": "zh", "ja": "char", "th": "char", "km": "char", "lo": "char", "my": "char"}
 PER_ROOT, FEWEST, MOST = 8, 200, 32000  # subwords
 EPOCH_UPDATES = 200  # of an epoch, about
 FIRST_ORDER = "lstm_latent_first_order"  # start of the names of architectures that need --objective first-order
@@ -137,9 +139,16 @@ def fitting_size(words: int) -> int:
     return max(FEWEST, min(MOST, int(round(PER_ROOT * words**0.5, -2))))
 
 
-def tokenizer_of(pairs: Sequence[Pair]) -> str:
-    """``moses``, or ``none`` for a language that writes no blanks between words."""
-    for side in (0, 1):
+def scored_by(language: str) -> Optional[str]:
+    """The tokeniser of sacrebleu for a language that writes no blanks between words; None for others."""
+    return SCORED_BY.get(language.partition("_")[0].lower())
+
+
+def tokenizer_of(pairs: Sequence[Pair], languages: Sequence[str]) -> str:
+    """``moses``, or ``none`` for a language that writes no blanks between words, known by its name or its text."""
+    for side, language in enumerate(languages):
+        if scored_by(language):
+            return "none"
         sentences = [pair[side] for pair in pairs[:1000]]
         if sum(map(len, sentences)) > LONGEST_WORD * sum(len(sentence.split()) for sentence in sentences):
             return "none"

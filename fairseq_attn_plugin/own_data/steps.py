@@ -27,9 +27,8 @@ from fairseq_attn_plugin.writing import read_json, whole_text, write_json
 
 from .card import CARD, model_card
 from .progress import follow
-from .settings import PER_ROOT, fitting_size, parsed
+from .settings import PER_ROOT, fitting_size, parsed, scored_by
 
-SCORED_BY = {"zh": "zh", "ja": "char", "th": "char", "km": "char", "lo": "char", "my": "char"}  # sacrebleu's tokenisers
 # options that change only the length of a training, its output and its device
 PASSING = (
     "--max-epoch", "--max-update", "--stop-time-hours", "--patience", "--log-interval", "--log-format", "--num-workers",
@@ -244,7 +243,7 @@ def _finish(plan: Plan, pairs: Dict[str, int]) -> Dict[str, Any]:
         write_lines(folder / f"test.{language}", split_lines(read_text(data / "original" / f"test.{language}")))
     write_lines(folder / f"test.hyp.{target}", hypotheses)
     scores: Dict[str, Any] = {}
-    bleu = BLEU(tokenize=SCORED_BY.get(target, "13a"))
+    bleu = BLEU(tokenize=scored_by(target) or "13a")
     for name, metric in (("bleu", bleu), ("chrf", CHRF()), ("ter", TER())):
         score = metric.corpus_score(hypotheses, [read_lines(folder / f"test.{target}")]).score
         scores[name] = {"score": round(score, 2), "signature": str(metric.get_signature())}

@@ -11,7 +11,6 @@
 - A split whose file ends in ``.fasta`` is refused: stock gives its path to a shell.
 """
 
-import hashlib
 import os
 import struct
 import sys
@@ -21,6 +20,8 @@ import numpy as np
 
 from fairseq_attn_plugin.errors import OptionError
 
+from ..text.lines import to_utf8
+from ..text.vocabulary import describe_vocabulary
 from .wrapping import Patch, storing
 
 # ---- texts
@@ -46,8 +47,7 @@ def count_lines(path: str) -> int:
                 if fault:
                     raise OptionError(f"{path}, line {number}: {fault}")
     except UnicodeDecodeError as error:
-        remedy = "convert it, as in iconv -f latin1 -t utf-8"
-        raise OptionError(f"{path}: is not UTF-8 after line {number} ({error.reason}); {remedy}") from None
+        raise OptionError(f"{path}: is not UTF-8 after line {number} ({error.reason}); {to_utf8(error)}") from None
     except OSError as error:
         raise OptionError(f"{path}: cannot be read: {error.strerror or error}") from None
     if not number:
@@ -173,7 +173,7 @@ def _hashes(task: Any) -> Dict[str, str]:
             continue
         if hasattr(dictionary, "symbols"):
             name = getattr(getattr(task, "cfg", None), f"{side}_lang", None) or side
-            found[name] = hashlib.sha256("\n".join(dictionary.symbols).encode()).hexdigest()
+            found[name] = describe_vocabulary(dictionary)["sha256"]
     return found
 
 

@@ -88,9 +88,9 @@ _LABEL_HINT = ('must be {"label": "...", "sentences": [...]}', "must be LABEL<TA
 
 
 def _from_text(line: str, reading: Reading, split: Callable[[str], List[str]]) -> Document:
-    label, tab, text = line.rpartition("\t") if line.count("\t") == 1 else ("", "", line)
     if line.count("\t") > 1:
         raise ValueError(f"has {line.count(chr(9))} tabs; must be LABEL<TAB>text or the text alone")
+    label, tab, text = line.rpartition("\t")
     return Document(_sentences(split_sentences(text, reading.separator), split), label.strip() if tab else None)
 
 

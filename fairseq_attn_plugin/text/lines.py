@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import csv
 import gzip
 import io
 import json
@@ -36,7 +37,7 @@ def intact(path: Path) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise OptionError(f"{path} is not UTF-8 at byte {error.start}: fetch it again, or {to_utf8(error)}") from None
-    except (*UNREADABLE, tarfile.TarError, zipfile.BadZipFile) as error:
+    except (*UNREADABLE, csv.Error, tarfile.TarError, zipfile.BadZipFile) as error:
         if isinstance(error, OSError) and error.strerror:
             raise OptionError(f"{path}: cannot be read: {error.strerror}") from None
         raise OptionError(f"{path} is truncated or damaged ({error}): remove it and fetch it again") from None

@@ -26,7 +26,7 @@ def positions_of(alignment: Sequence[Any]) -> Dict[int, int]:
     positions = {}
     for target, row in enumerate(alignment):
         weights = [float(weight) for weight in row[:-1]]
-        if weights:
+        if weights and max(weights) > 0:
             positions[target] = max(range(len(weights)), key=weights.__getitem__)
     return positions
 

@@ -34,9 +34,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from fairseq_attn_plugin.corpora.files import write_lines
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.toy_corpus.grammar import Grammar, SentencePair
 from fairseq_attn_plugin.toy_corpus.word_forms import Lexicon
+from fairseq_attn_plugin.writing import make_folder
 
 SOURCE, TARGET = "vr", "dm"
 SPLITS = {"train": 6000, "valid": 300, "test": 300}
@@ -74,7 +76,7 @@ def generate(seed: int = 1, sizes: dict[str, int] | None = None) -> dict[str, li
 
 def write(corpus: dict[str, list[SentencePair]], folder: Path) -> None:
     """Writes ``{split}.{vr,dm,align}`` into ``folder``, which is created."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder("--out", folder)
     for split, pairs in corpus.items():
         lines = {
             SOURCE: [" ".join(pair.source) for pair in pairs],
@@ -82,5 +84,4 @@ def write(corpus: dict[str, list[SentencePair]], folder: Path) -> None:
             "align": [" ".join(f"{i}-{j}" for i, j in pair.links) for pair in pairs],
         }
         for suffix, text in lines.items():
-            with open(folder / f"{split}.{suffix}", "w", encoding="utf-8", newline="\n") as stream:
-                stream.write("\n".join(text) + "\n")
+            write_lines(folder / f"{split}.{suffix}", text)

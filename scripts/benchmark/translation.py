@@ -24,6 +24,7 @@ from fairseq.tasks.translation import TranslationTask
 from sacrebleu.metrics import BLEU
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.subwords import vocabulary_subwords
 
 TRANSLATORS = ("stock", "plugin", "plugin:decoding_precision=bfloat16", "plugin:decoding_precision=int8")
 SHORTLIST = "plugin:decoding_precision=int8,shortlist_size=100"
@@ -107,13 +108,9 @@ def read_checkpoint(path: str, task: TranslationTask) -> tuple[torch.nn.Module, 
 
 def texts(task: TranslationTask, tokens: torch.Tensor) -> str:
     """Words, from subwords of subword-nmt or sentencepiece."""
-    dictionary, kind = task.target_dictionary, None
-    symbols = dictionary.symbols[dictionary.nspecial :]
-    if any(symbol.endswith("@@") for symbol in symbols):
-        kind = "subword_nmt"
-    elif any(symbol.startswith("▁") for symbol in symbols):
-        kind = "sentencepiece"
-    return dictionary.string(tokens[tokens.ne(dictionary.pad())].cpu(), kind, escape_unk=False)
+    dictionary = task.target_dictionary
+    kind = {"bpe": "subword_nmt", "sentencepiece": "sentencepiece"}.get(vocabulary_subwords(dictionary))
+    return dictionary.string(tokens[tokens.ne(dictionary.pad())].cpu(), kind)
 
 
 def measure_batches(settings: Mapping[str, Any], device: torch.device, tick: Tick) -> dict[str, Any]:

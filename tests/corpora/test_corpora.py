@@ -170,3 +170,7 @@ def test_baseline_finds_the_word_that_tells(classifier, tmp_path, capsys):
     (tmp_path / "test.label").write_text("pos\n")
     with pytest.raises(OptionError, match="16 documents and 1 labels"):
         tfidf.evaluate(tmp_path)
+    (tmp_path / "test.label").write_text("pos\n" * 16)
+    (tmp_path / "train.label").write_text("pos\n" * len((tmp_path / "train.label").read_text().splitlines()))
+    with pytest.raises(OptionError, match="^.*: cannot be classified: .*class"):
+        tfidf.main([str(tmp_path), "--classifier", classifier, "--out", str(tmp_path / "x.json")])

@@ -48,6 +48,7 @@ DAMAGES = [
     ("yelp (yelp2013_han)", "yelp-2013-dev.txt.ss", Path.unlink, "yelp-2013-dev.txt.ss is missing", "7z x"),
     ("yahoo (yahoo_answers_han)", "test.csv", with_text('"11","a","b","c"\n'), "test.csv, row 1: must be class"),
     ("yahoo (yahoo_answers_han)", "test.csv", Path.unlink, "test.csv (or test.csv.gz) is missing"),
+    ("yahoo (yahoo_answers_han)", "test.csv", with_text('"1","' + "a" * 200000), "test.csv is truncated or damaged"),
     ("imdb_archive (imdb_han)", "aclImdb_v1.tar.gz", truncate, "aclImdb_v1.tar.gz is truncated"),
     ("imdb_archive (imdb_han)", "aclImdb_v1.tar.gz", Path.unlink, "has no reviews of train", "test as .tsv"),
     ("imdb (imdb_han)", "val.tsv.xz", truncate, "val.tsv.xz is truncated"),

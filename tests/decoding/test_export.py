@@ -434,6 +434,9 @@ def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines,
     ):
         written = given("\n".join([*texts, ""]).encode(), program, monkeypatch)
         found.append((written, capsys.readouterr().err))
+        marked = given(b"\xef\xbb\xbfama\n", program, monkeypatch)
+        assert marked == given(b"ama\n", program, monkeypatch), "a byte-order mark is no part of the first word"
+        capsys.readouterr()
     mine = found[0]
     assert found == [mine] * 3
     rows = mine[0].split("\n")[:-1]

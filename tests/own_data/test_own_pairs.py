@@ -152,8 +152,9 @@ def test_empty_and_long_pairs_are_left_out():
 def test_size_of_subwords_and_tokeniser_follow_the_corpus():
     assert [fitting_size(words) for words in (100, 26000, 750000, 10**9)] == [200, 1300, 6900, 32000]
     assert (
-        tokenizer_of(READ) == "moses"
-        and tokenizer_of([("The dog is here.", "那只狗在这里睡觉而且很高兴。" * 2)]) == "none"
+        tokenizer_of(READ, ["de", "en"]) == "moses"
+        and tokenizer_of([("The dog is here.", "那只狗在这里睡觉而且很高兴。" * 2)], ["en", "xx"]) == "none"
+        and tokenizer_of([("我喜欢你。", "I like you.")], ["zh_Hant", "en"]) == "none"
     )
 
 

@@ -83,7 +83,7 @@ def test_damaged_dictionaries(content, tmp_path):
 
 
 WRONG = {
-    "latin1": ("gr\xfcn\nein\n".encode("latin-1"), "train.xx: is not UTF-8 after line 0 .*iconv -f latin1"),
+    "latin1": ("gr\xfcn\nein\n".encode("latin-1"), "train.xx: is not UTF-8 after line 0 .*iconv -f LATIN1"),
     "utf16": ("ama\nbel\n".encode("utf-16-le"), "train.xx, line 1: has NUL bytes; convert the text to UTF-8"),
     "bom": ("ama\nbel\n".encode("utf-8-sig"), "train.xx, line 1: begins with a byte-order mark"),
     "empty": (b"", "train.xx: is empty"),

@@ -88,7 +88,7 @@ def test_rules(target, source, links, expected):
 def test_alignments_of_fairseq():
     assert positions_of([(3, 0), (1, 1)]) == {0: 3, 1: 1}
     # the last column is the end of the source, the last row the end of the hypothesis
-    assert positions_of([["0.1", "0.2", "0.7"], ["0.5", "0.4", "0.1"], ["0.0", "0.0", "1.0"]]) == {0: 1, 1: 0, 2: 0}
+    assert positions_of([["0.1", "0.2", "0.7"], ["0.5", "0.4", "0.1"], ["0.0", "0.0", "1.0"]]) == {0: 1, 1: 0}
     assert positions_of([["1.0"], ["1.0"]]) == {} and positions_of([]) == {}
     # two source positions, the end included: rows of two weights are no pairs
     assert positions_of([["0.2", "0.8"]]) == {0: 0}

@@ -57,7 +57,7 @@ def alignment_error_rate(predicted: Sequence[Iterable[Link]], gold: Sequence[Gol
         links += len(answer)
         sure += len(reference.sure)
         hit_sure += len(answer & reference.sure)
-        hit_possible += len(answer & (reference.possible | reference.sure))
+        hit_possible += len(answer & reference.possible)
     aer = 1 - (hit_sure + hit_possible) / (links + sure) if links + sure else 0.0
     return ErrorRate(aer, hit_possible / links if links else 1.0, hit_sure / sure if sure else 1.0)
 

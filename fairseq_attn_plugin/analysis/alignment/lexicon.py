@@ -5,9 +5,9 @@ c(f, e) counts source word f with target word e. From attention a_tj, with each 
     hard   c(f, e) is the number of pairs (t, j) with f = f_j and e = e_t, where j = argmax_k a_tk
     soft   c(f, e) is the sum of a_tj over all t and j with f = f_j and e = e_t
 
-Weight on the end of the source counts for no word. The two
-sentence ends count as a pair once in every sentence, whatever the model attends to there, so that a decoder can look
-up the end. ``<unk>`` is never counted. P(e | f) = c(f, e) / sum_e c(f, e).
+Weight on the end of the source counts for no word. The two sentence ends count as a pair once in every sentence,
+whatever the model attends to there, so that a decoder can look up the end. ``<unk>`` is never counted.
+P(e | f) = c(f, e) / sum_e c(f, e).
 """
 
 from __future__ import annotations

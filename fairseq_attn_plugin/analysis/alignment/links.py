@@ -45,11 +45,6 @@ def parse_alignment(line: str, first: int = 0) -> GoldAlignment:
     return GoldAlignment(frozenset(sure), frozenset(possible))
 
 
-def format_alignment(alignment: GoldAlignment) -> str:
-    """The Pharaoh line of an alignment, ordered by source word, then by target word."""
-    return " ".join(f"{i}{'-' if (i, j) in alignment.sure else 'p'}{j}" for i, j in sorted(alignment.possible))
-
-
 def add_gold_options(parser: Any, help: str, required: bool = False) -> None:
     """Adds ``--gold`` and ``--one-based``, arguments of :func:`read_gold`."""
     parser.add_argument(

@@ -128,17 +128,19 @@ def as_weights(values: Tensor) -> Tensor:
     return torch.where(sums > 0, positive / sums.clamp(min=torch.finfo(values.dtype).tiny), values.softmax(-1))
 
 
-def _posterior(loaded: LoadedModels, sentences: Sequence[SourceSentence], sample: Dict[str, Any]) -> Tensor:
+def _posterior(
+    loaded: LoadedModels, sentences: Sequence[SourceSentence], sample: Dict[str, Any], max_tokens: int
+) -> Tensor:
     """The mean over the models of an ensemble."""
     found = [exact_posterior(model, sample, f"--path {loaded.path}") for model in loaded.models]
     return torch.stack(found).mean(0)
 
 
 def _attributed(
-    loaded: LoadedModels, sentences: Sequence[SourceSentence], sample: Dict[str, Any], method: Method
+    loaded: LoadedModels, sentences: Sequence[SourceSentence], sample: Dict[str, Any], max_tokens: int, method: Method
 ) -> Tensor:
     """The values of single sentences as weights, in the rows and columns of their batch."""
-    found = method(loaded, sentences)
+    found = method(loaded, sentences, max_tokens)
     result = torch.zeros(*sample["target"].shape, sample["net_input"]["src_tokens"].size(1))
     for row, place in enumerate(sample["id"].tolist()):
         values = as_weights(found[place])
@@ -146,8 +148,8 @@ def _attributed(
     return result
 
 
-# of a batch, whose ``id`` is the place of each row in the sentences
-MATRICES: Dict[str, Callable[[LoadedModels, Sequence[SourceSentence], Dict[str, Any]], Tensor]] = {
+# of a batch, whose ``id`` is the place of each row in the sentences, by computing so many subwords at a time
+MATRICES: Dict[str, Callable[[LoadedModels, Sequence[SourceSentence], Dict[str, Any], int], Tensor]] = {
     "bayes": _posterior,
     "saliency": partial(_attributed, method=saliency),
     "loo": partial(_attributed, method=leave_one_out),

@@ -76,7 +76,7 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
         for batch in batches_of(block, extraction.max_tokens):
             sample = collated(loaded, batch)
             scores, matrices = force(loaded.models, sample, given, where)
-            matrices.update((name, MATRICES[name](loaded, batch, sample)) for name in others)
+            matrices.update((name, MATRICES[name](loaded, batch, sample, extraction.max_tokens)) for name in others)
             found += _records(loaded, batch, sample, scores, matrices, beam is not None)
         yield from sorted(found, key=lambda record: record.id)
 

@@ -21,7 +21,7 @@ class LoadedModels(NamedTuple):
     models: List[Any]
     task: Any
     path: str  # of the checkpoints, separated by colons
-    config: Any = None  # fairseq's configuration of the first model
+    config: Any = None  # fairseq's configuration of the last model
     overrides: Dict[str, Any] = {}  # options that were changed when the models were loaded
 
     @property

@@ -15,8 +15,8 @@ TOKENIZERS = ("moses", "nltk", "space")  # of fairseq
 CASES = ("auto", "lower", "keep")
 
 
-def add_text_options(parser: argparse.ArgumentParser) -> Any:
-    """Adds the options that prepare text for a model; returns their group."""
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that prepare text for a model."""
     text = parser.add_argument_group("preparation of text; leave out what was already applied to it")
     text.add_argument("--normalizer", choices=NORMALIZERS, help="of Unicode and punctuation (default: none)")
     text.add_argument("--tokenizer", choices=TOKENIZERS, help="tokeniser (default: split at blanks)")
@@ -30,7 +30,6 @@ def add_text_options(parser: argparse.ArgumentParser) -> Any:
         default="auto",
         help="auto (default): lower-case if no word of the vocabulary has a capital letter",
     )
-    return text
 
 
 def text_options(args: Namespace) -> Dict[str, Any]:

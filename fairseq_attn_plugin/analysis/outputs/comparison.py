@@ -161,13 +161,13 @@ def score_rows(comparison: Comparison) -> List[List[str]]:
     return [[label, *(f"{scores[name]:.2f}" for name in METRICS)] for label, scores in corpus]
 
 
-def as_html(comparison: Comparison, title: str = "Outputs compared") -> str:
+def as_html(comparison: Comparison) -> str:
     """A page with sentences that the reader can search and sort."""
     count, several = len(comparison.sentences), len(comparison.corpus) > 1
     orders = {"order": "As given", "worst": "Worst first", "best": "Best first", "difference": "Most different first"}
     return frame.page(
         "compare.html",
-        title,
+        "Outputs compared",
         style=frame.read_asset("compare.css"),
         script=frame.read_asset("compare.js"),
         score_rows=score_rows(comparison),

@@ -119,7 +119,7 @@ def _from_records(path: PathLike, reference: bool) -> List[str]:
             found[record.id] = record.reference
     if reference and not found:
         raise OptionError(f"{path}: has no references; give their text")
-    sentences = max(records.header.sentences, max(found, default=-1) + 1)
+    sentences = records.header.sentences
     if len(found) < sentences:
         if reference:
             raise OptionError(

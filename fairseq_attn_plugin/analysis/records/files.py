@@ -140,7 +140,7 @@ class Records:
                 record = from_values(json.loads(line), self.header)
             except (ValueError, RecursionError):
                 raise OptionError(f"{where}: must be a sentence with attention") from None
-            if not 0 <= record.id < self.header.sentences:
+            if record.id >= self.header.sentences:
                 raise OptionError(
                     f"{self.path}: has a sentence {record.id}; its corpus has {self.header.sentences} sentences, "
                     "counted from 0"

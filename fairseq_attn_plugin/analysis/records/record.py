@@ -1,4 +1,4 @@
-"""Converts attention over subwords into attention over words.
+"""The attention of a sentence, over its subwords and over its words.
 
 An attention matrix is ``[T, N]``: one row for each target position, one column for each source position.
 """
@@ -136,7 +136,8 @@ class Record:
 def shown_units(record: Record, level: str = "words", escaped: bool = True) -> Tuple[List[str], List[str]]:
     """Source and target units of a record; an unknown word of the target is ``<unk> (Haus)``.
 
-    ``Haus`` is the source unit with the greatest weight. It is left out if the source does not have it either.
+    ``Haus`` is the source unit with the greatest weight. It is left out if it is unknown as well, or if no unit has any
+    weight.
 
     Args:
         record: the sentence
@@ -150,7 +151,7 @@ def shown_units(record: Record, level: str = "words", escaped: bool = True) -> T
         weights = record.unit_attention(
             level, "attention" if "attention" in record.weights else next(iter(record.weights))
         )
-        nearest = [source[row.argmax()] for row in weights]
+        nearest = [source[row.argmax()] if row.any() else UNKNOWN for row in weights]
         target = [
             f"{word} ({near})" if UNKNOWN in word and UNKNOWN not in near else word
             for word, near in zip(target, nearest)

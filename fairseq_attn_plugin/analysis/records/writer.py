@@ -135,9 +135,9 @@ class RecordWriter:
     def close(self) -> None:
         """Closes the file and keeps its sentences for the next writer. A second call does nothing."""
         try:
-            self._stream.close()
             if not self.next and self.partial.exists() and not self._written:
-                self.partial.unlink()  # it holds only a header
+                self.partial.unlink()  # it holds only a header; another writer may lock the file once it is closed
+            self._stream.close()
         except OSError as error:
             raise self._failed(error) from None
 

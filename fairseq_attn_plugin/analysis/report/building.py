@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 import sys
 from argparse import Namespace
 from collections import Counter
@@ -145,9 +144,7 @@ def _scored_texts(read: _Read, settings: Namespace) -> Tuple[Dict[str, List[str]
     if settings.gen_subset != "test" or len(models) < len(read.reported):
         return read.outputs, read.reference, "none"
     texts = {name: list(map(model.detokenizer(), lines)) for (name, lines), model in zip(read.outputs.items(), models)}
-    signature = models[0].settings.get("scores", {}).get("bleu", {}).get("signature", "")
-    found = re.search(r"tok:([^|]+)", signature)
-    return texts, list(iter_lines(models[0].test_file("reference"))), found.group(1) if found else "13a"
+    return texts, list(iter_lines(models[0].test_file("reference"))), models[0].bleu_tokenizer
 
 
 def _write_texts(read: _Read, out: Path) -> None:
@@ -215,4 +212,4 @@ def _extract(loaded: LoadedModels, system: System, folder: Path, settings: Names
         paths.append(path)
     forced, translated = map(open_records, paths)
     parameters = sum(parameter.numel() for model in loaded.models for parameter in model.parameters())
-    return Reported(system, parameters, forced, translated, measures(forced), loaded.config)
+    return Reported(system, parameters, forced, translated, measures(forced), loaded.config.common.seed)

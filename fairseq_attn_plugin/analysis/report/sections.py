@@ -44,9 +44,7 @@ def add_alignments(
     if gold is not None:
         headers += ["AER", "precision", "recall", "F1", "links"]
         for row, group in zip(rows, groups):
-            systems, _ = evaluation.load_alignments(
-                [str(one.forced.path) for one in group.runs], Linking(end="exclude")
-            )
+            systems, _ = evaluation.load_alignments([str(one.forced.path) for one in group.runs], Linking())
             results = evaluation.evaluate(systems, gold)
             scores = [result.score for result in results]
             row += [spread([getattr(one, name) for one in scores], 3) for name in ("aer", "precision", "recall", "f1")]

@@ -9,7 +9,7 @@ import os
 import re
 import statistics
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ class Reported(NamedTuple):
     forced: Records
     beam: Records
     measured: Measures
-    config: Any = None  # fairseq's configuration, a dictionary
+    seed: int
 
 
 def find_systems(folder: Path, names: Optional[Sequence[str]] = None) -> List[System]:
@@ -142,8 +142,7 @@ class Group(NamedTuple):
 
     @property
     def seeds(self) -> List[int]:
-        """The seeds of the trainings; empty if one of them has no configuration."""
-        return [_seed(run.config) for run in self.runs] if all(run.config for run in self.runs) else []
+        return [run.seed for run in self.runs]
 
 
 def groups_of(reported: Sequence[Reported]) -> List[Group]:
@@ -157,17 +156,11 @@ def groups_of(reported: Sequence[Reported]) -> List[Group]:
         alike.setdefault(without_seed(one.system.name), []).append(one)
     groups = []
     for name, runs in alike.items():
-        seeds = {_seed(run.config) for run in runs if run.config}
-        if len(runs) > 1 and len(seeds) == len(runs):
-            groups.append(Group(name, sorted(runs, key=lambda run: _seed(run.config))))
+        if len(runs) > 1 and len({run.seed for run in runs}) == len(runs):
+            groups.append(Group(name, sorted(runs, key=lambda run: run.seed)))
         else:
             groups += [Group(run.system.name, [run]) for run in runs]
     return groups
-
-
-def _seed(config: Any) -> int:
-    common: Any = (config or {}).get("common") or {}
-    return int(common.get("seed", 0) if hasattr(common, "get") else common.seed)
 
 
 def spread(values: Iterable[Optional[float]], digits: int) -> Optional[str]:
@@ -176,5 +169,5 @@ def spread(values: Iterable[Optional[float]], digits: int) -> Optional[str]:
     if not known:
         return None
     mean = f"{statistics.mean(known):,.{digits}f}"
-    deviation = statistics.stdev(known) if len(known) > 1 else 0.0
+    deviation = statistics.stdev(known) if len(known) > 1 and all(map(math.isfinite, known)) else 0.0
     return f"{mean} ({deviation:,.{digits}f})" if deviation else mean

@@ -19,7 +19,7 @@ from fairseq_attn_plugin.analysis.records.record import Header, Record, shown_un
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.reading import as_typed
-from fairseq_attn_plugin.text.subwords import spell, words_of
+from fairseq_attn_plugin.text.subwords import words_of
 from fairseq_attn_plugin.text.unknown_words import UNKNOWN
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
@@ -38,15 +38,11 @@ class Explored(NamedTuple):
     missing: List[int]  # requested sentences that are in no file
 
 
-def side(tokens: Sequence[str], subwords: str, words: Optional[Sequence[str]] = None) -> Dict[str, Any]:
-    """The tokens of one side of a sentence, and, if words differ from tokens, the words and their numbers of tokens.
-
-    ``words`` is the text of each word for the reader (default: its tokens joined).
-    """
-    words = spell(tokens, subwords) if words is None else list(words)
+def side(tokens: Sequence[str], subwords: str, words: Sequence[str]) -> Dict[str, Any]:
+    """The tokens of one side of a sentence, and, if words differ from tokens, the words and their numbers of tokens."""
     result: Dict[str, Any] = {"tokens": list(tokens)}
-    if words != result["tokens"]:
-        result.update(words=words, pieces=[len(list(same)) for _, same in groupby(words_of(tokens, subwords))])
+    if list(words) != result["tokens"]:
+        result.update(words=list(words), pieces=[len(list(same)) for _, same in groupby(words_of(tokens, subwords))])
     return result
 
 

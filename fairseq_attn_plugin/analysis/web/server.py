@@ -83,7 +83,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not 0 <= length <= MOST_BYTES:
             return self._refuse(400, f"a request must have a Content-Length of at most {MOST_BYTES} bytes")
         try:
-            found = self.server.answer(self.rfile.read(length))
+            body = self.rfile.read(length)
+        except (TimeoutError, ConnectionError):
+            return self._refuse(400, "the request was cut short")
+        try:
+            found = self.server.answer(body)
         except OptionError as error:
             return self._refuse(400, str(error))
         except Exception as error:

@@ -18,7 +18,6 @@ from fairseq_attn_plugin.analysis.alignment.evaluation import Evaluation, error_
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS, add_linking_options, describe_linking, linking_of
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
 from fairseq_attn_plugin.analysis.folders import with_attention
-from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, write_json
@@ -32,11 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    check_output("--json", args.json, [args.gold, *args.systems])
     linking = linking_of(args)
     matrix = METHODS[args.method]
     args.systems = with_attention(args.systems, matrices=() if matrix is None else (matrix,))
-    files = [label_and_path(text)[1] for text in args.systems]
-    check_output("--json", args.json, [args.gold, *files])
     systems, lengths = load_alignments(args.systems, linking)
     gold = read_gold(args.gold, args.one_based, lengths)
     if not gold or not systems[0].links:

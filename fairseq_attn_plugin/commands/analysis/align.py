@@ -34,7 +34,7 @@ from fairseq_attn_plugin.analysis.alignment.linking import (
     check_matrix,
     linking_of,
 )
-from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Link, format_alignment
+from fairseq_attn_plugin.analysis.alignment.links import Link
 from fairseq_attn_plugin.analysis.alignment.subword_links import add_conversion_options, convert
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint, with_attention
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> None:
 def _write(path: str, found: List[Optional[FrozenSet[Link]]]) -> None:
     with whole_text(path, f"--out {path}: cannot be written") as stream:
         for links in found:
-            stream.write(format_alignment(GoldAlignment(links or frozenset(), links or frozenset())) + "\n")
+            stream.write(" ".join(f"{i}-{j}" for i, j in sorted(links or ())) + "\n")
 
 
 def _report(path: str, found: List[Optional[FrozenSet[Link]]]) -> None:

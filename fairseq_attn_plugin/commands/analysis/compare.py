@@ -21,7 +21,6 @@ from fairseq_attn_plugin.analysis.outputs.reading import (
 )
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.pages.frame import check_page
-from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
 from fairseq_attn_plugin.text.counting import counted
@@ -45,8 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tokenize",
         choices=TOKENIZERS,
-        help="sacrebleu's tokenizer, for BLEU and for the marks; none: split at blanks (default: none, or 13a for the "
-        "text of model folders)",
+        help="sacrebleu's tokenizer, for BLEU and for the marks; none: split at blanks (default: none, or that of "
+        "a model folder's own BLEU)",
     )
     parser.add_argument("--out", metavar="FILE.html", help="page to write (default: print Markdown)")
 
@@ -61,8 +60,9 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError("--reference: is missing; give the reference translations")
     if model is not None and args.reference is None:
         args.reference, args.source = str(model.test_file("reference")), args.source or str(model.test_file("source"))
-    args.outputs, args.tokenize = with_translations(args.outputs), args.tokenize or ("13a" if model else "none")
-    check_output("--out", args.out, [args.reference, args.source, *(label_and_path(text)[1] for text in args.outputs)])
+    args.outputs = with_translations(args.outputs)
+    args.tokenize = args.tokenize or (model.bleu_tokenizer if model else "none")
+    check_output("--out", args.out, [args.reference, args.source, *args.outputs])
     first = args.first
     if first is None:
         first = 0 if numbers is not None else FIRST_WRITTEN if args.out else FIRST_PRINTED
@@ -70,9 +70,7 @@ def run(args: argparse.Namespace) -> None:
     reference = read_reference(args.reference)
     source = None if args.source is None else read_output(args.source)
     named = {f"--reference {args.reference}": reference, **systems}
-    if source is not None:
-        check_lengths({f"--source {args.source}": source, **named})
-    check_lengths(named)
+    check_lengths({**named, **({} if source is None else {f"--source {args.source}": source})})
     check_tokenisation(named)
     comparison = compare(systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize)
     if not args.out:

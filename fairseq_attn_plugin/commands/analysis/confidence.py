@@ -37,9 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     at_least(args, samples=2, seed=0)
+    check_output("--json", args.json, [args.reference, *args.files])
     systems = open_systems(with_attention(args.files, BEAM))
-    paths = [*(system.path for system in systems), args.reference]
-    check_output("--json", args.json, paths)
     references = None if args.reference is None else read_reference(args.reference)
     if references is not None:
         sizes = {str(system.path): [""] * system.header.sentences for system in systems}
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
     for system in systems:
         measures, ids, quality = _measure(system, references, args)
         if quality is None:
-            means = {name: {"mean": sum(values) / max(len(values), 1)} for name, values in measures.items()}
+            means = {name: {"mean": sum(values) / len(values)} for name, values in measures.items()}
             rows.extend([system.label, name, f"{one['mean']:.3f}", "", "", "", ""] for name, one in means.items())
             results[system.label] = {"sentences": len(ids), "measures": means, "each": {"id": ids, **measures}}
             continue

@@ -22,7 +22,6 @@ from fairseq_attn_plugin.analysis.outputs.frequency import (
     to_json,
 )
 from fairseq_attn_plugin.analysis.pages.document import Document
-from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import check_output, write_json
 
@@ -40,9 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    check_output("--json", args.json, [args.train, args.reference, *args.systems])
     args.systems = with_attention(args.systems, BEAM)
-    read = [args.train, args.reference, *(label_and_path(text)[1] for text in args.systems)]
-    check_output("--json", args.json, read)
     systems = outputs.read_systems(args.systems)
     reference = outputs.read_reference(args.reference)
     for label in {TRAINING, REFERENCE} & set(systems):

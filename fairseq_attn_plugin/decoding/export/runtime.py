@@ -246,8 +246,9 @@ def main(arguments=None):
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences at a time (default: 32)")
     args = parser.parse_args(arguments)
-    for stream in (sys.stdin, sys.stdout):  # a line ends at \n alone, so that the output stays parallel
-        stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+    for stream, encoding in ((sys.stdin, "utf-8-sig"), (sys.stdout, "utf-8")):
+        # a line ends at \n alone, so that the output stays parallel
+        stream.reconfigure(encoding=encoding, newline="\n")  # type: ignore[union-attr]
     try:
         translator = Translator(args.folder, args.beam, args.lenpen, args.threads)
         before, block = 0, 1 if sys.stdin.isatty() else max(1, 16 * args.batch_size)

@@ -142,7 +142,7 @@ def test_mistakes_are_named(files, capsys):
     for arguments, message in [
         ([system, str(files / "bpe.txt"), *reference], r"bpe: has subwords \(.*a@@\), --reference .*--remove-bpe"),
         ([system, str(files / "short.txt"), *reference], r"short: has 1 sentences, --reference .*test\.en has 3"),
-        ([system, *reference, *source], r"--reference .* has 3 sentences, --source .* has 1"),
+        ([system, *reference, *source], r"--source .* has 1 sentences, --reference .* has 3"),
         ([system, *reference, "--out", "x.pdf"], r"--out x\.pdf: must end in \.html"),
     ]:
         with pytest.raises(OptionError, match=message):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -176,7 +177,7 @@ def test_what_another_run_or_damage_left_is_replaced_where_that_is_wanted(tmp_pa
     writer.close()
 
 
-def test_one_writer_at_a_time(tmp_path):
+def test_one_writer_at_a_time(tmp_path, monkeypatch):
     write_records(tmp_path / "all.jsonl")
     header = open_records(tmp_path / "all.jsonl").header
     first = RecordWriter(tmp_path / "x.jsonl", header)
@@ -184,6 +185,10 @@ def test_one_writer_at_a_time(tmp_path):
         RecordWriter(tmp_path / "x.jsonl", header)
     first.write(record(0, "a", "b"))
     first.finish()
+    empty, existed = RecordWriter(tmp_path / "y.jsonl", header), []
+    monkeypatch.setattr(empty, "_stream", SimpleNamespace(close=lambda: existed.append(empty.partial.exists())))
+    empty.close()
+    assert existed == [False], "a file without sentences is gone before another writer can lock it"
     assert len(list(open_records(tmp_path / "x.jsonl"))) == 1
 
 
@@ -227,5 +232,7 @@ def test_words_for_a_reader():
     assert panel_of(shown, "prior").target == ["<unk> (Zürich)", "<unk> (Zürich)", '"']
     unknown = Record(0, ["<unk>"], ["<unk>"], {"attention": np.eye(2)}, [-1.0] * 2, "none")
     assert shown_units(unknown) == (["<unk>"], ["<unk>"])
+    at_end = Record(0, ["ein"], ["<unk>"], {"attention": np.eye(2)[::-1]}, [-1.0] * 2, "none")
+    assert shown_units(at_end) == (["ein"], ["<unk>"]), "all its weight is on the end"
     found = compare({"a": ["it &apos;s"]}, ["it &apos;s &amp;"], ["c&apos;est"]).sentences[0]
     assert found.source == "c'est" and found.outputs[0].spans[0].words == ["it", "'s"]

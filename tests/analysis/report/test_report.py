@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
 from records_for_tests import record, write_records
 from sacrebleu.metrics import BLEU
 
@@ -199,8 +198,7 @@ def test_mistakes(tiny_data, trained, tmp_path, options, message):
 
 
 def run_of(name, seed):
-    config = None if seed is None else {"common": {"seed": seed}}
-    return Reported(System(name, None), 1, None, None, None, config)
+    return Reported(System(name, None), 1, None, None, None, seed)
 
 
 def grouped(*reported):
@@ -212,14 +210,12 @@ def test_names_that_differ_in_the_seed_only_are_one_system():
     assert grouped(*runs) == {"soft": (["soft.seed1", "soft.seed2"], [1, 2]), "adm.seed1": (["adm.seed1"], [1])}
     assert list(grouped(run_of("a", 1), run_of("b", 2))) == ["a", "b"]
     assert list(grouped(run_of("a.seed1", 1), run_of("a.seed2", 1))) == ["a.seed1", "a.seed2"], "one seed, twice"
-    assert grouped(run_of("a.seed1", None)) == {"a.seed1": (["a.seed1"], [])}, "the seed is not known"
-    for common in (OmegaConf.create({"seed": 3}), SimpleNamespace(seed=3)):
-        assert groups_of([run_of("a", 1)._replace(config={"common": common})])[0].seeds == [3]
 
 
 def test_spread():
     assert spread([1.0, 3.0], 2) == "2.00 (1.41)" and spread([2.0, 2.0], 1) == "2.0" and spread([1234.5], 0) == "1,234"
     assert spread([None, 2.0], 2) == "2.00" and spread([], 2) is None
+    assert spread([float("inf"), 3.0], 2) == "inf", "a word of probability zero"
 
 
 @pytest.fixture(scope="module")

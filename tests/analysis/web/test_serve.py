@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairseq_attn_plugin.analysis.inference.translator import Translator
-from fairseq_attn_plugin.analysis.web.server import HOST, MOST_BYTES, Server, as_json
+from fairseq_attn_plugin.analysis.web.server import HOST, MOST_BYTES, Server, _Handler, as_json
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
@@ -162,6 +162,12 @@ def test_mistakes_are_answered(port, question, message):
 @pytest.mark.parametrize("length", ["-1", "1e3", "", "9" * 5000])
 def test_the_length_of_a_request_is_a_number(port, length):
     assert post(port, b"", **{"Content-Length": length})[0] == 400
+
+
+def test_a_request_that_is_cut_short(port, monkeypatch):
+    monkeypatch.setattr(_Handler, "timeout", 0.2)
+    status, answer = post(port, b"{", **{"Content-Length": "99"})
+    assert (status, answer["error"]) == (400, "the request was cut short")
 
 
 @pytest.mark.parametrize(
