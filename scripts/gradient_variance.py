@@ -35,10 +35,10 @@ from tabulate import tabulate
 from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
+from fairseq_attn_plugin.attention.normalizers import build_normalizer
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings
 from fairseq_attn_plugin.criterions.objectives.support import TopKConfig
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.modules.latent.alignment_posterior import build_posterior_normalizer
 
 ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {  # objective and settings; SPARSE: with the sparse posterior
     "reinforce, no baseline": ("elbo-reinforce", {"baseline": "none"}),
@@ -92,7 +92,7 @@ def gradient(model: Any, sample: Any, name: str, average: MovingAverage) -> tupl
         parameters = [p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("posterior.")]
     else:
         parameters = [p for p in model.parameters() if p.requires_grad]
-    model.posterior.normalize = build_posterior_normalizer("sparsemax" if name.startswith(SPARSE) else "softmax")
+    model.posterior.normalize = build_normalizer("sparsemax" if name.startswith(SPARSE) else "softmax")
     start = time.process_time()
     target = sample["target"]
     latent = model(**sample["net_input"], target=target, posterior=OBJECTIVES[objective].posterior)

@@ -80,6 +80,12 @@ def test_no_objective_waits_for_the_host(name):
         )
 
 
+def test_posterior_attention_waits_once_for_its_sums_and_once_for_the_loss():
+    for objective, times in (("soft", 1), ("marginal", 2)):
+        model = build("lstm_posterior_small", latent_posterior="False", output_layer="linear").float()
+        assert len(waits(model, latent_models.criterion(objective=objective))) == times
+
+
 def test_copying_does_not_wait_for_the_host():
     assert not waits(models.make("soft", "output", torch.float32, copy_attention=True))
 

@@ -49,7 +49,7 @@ class Penalty(NamedTuple):
     """A term that a mechanism adds to the training loss, by a name that ends in ``_penalty``; or, with weight 0 and a
     name that ends in ``_statistic``, a quantity that is only logged."""
 
-    value: Tensor  # a sum over target words; of a penalty in nats
+    value: Tensor  # a sum over target words, of a penalty in nats; of parameters: for each word
     weight: float  # its factor in the loss
 
 
@@ -99,7 +99,7 @@ class Attention(nn.Module):
         hard_in_evaluation: whether evaluation chooses positions where training has their expectation
         noise: size of the random numbers of a training step, which :mod:`fairseq_attn_plugin.testing` sets to zero
 
-    The last five may depend on options.
+    The last six may depend on options.
 
     Raises:
         OptionError: options that the mechanism cannot take
@@ -118,7 +118,7 @@ class Attention(nn.Module):
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
         super().__init__()
-        self.query_dim, self.memory_dim, self.config = query_dim, memory_dim, config
+        self.config = config
         normalizer = "" if config.normalizer == "softmax" else config.normalizer
         for name, given, value, why in (
             ("bias", config.bias, f" {config.bias}", "has no scores to add a bias to"),

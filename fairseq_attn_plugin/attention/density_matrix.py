@@ -99,12 +99,6 @@ class DensityMatrixAttention(ScoredAttention):
         keys: Tensor = self._matrix()(encodings)
         return centred(keys, pad_mask) if self.config.pairs == "centred-keys" else keys
 
-    def _diagonal(self, encodings: Tensor, paired: Tensor) -> Tensor:
-        """The keys of alpha_k: for `general` those of the pairs, if these are over keys."""
-        if isinstance(self.score, GeneralScore) and self.config.pairs != "encodings":
-            return self.score.scaled(paired)
-        return self.score.precompute(encodings)
-
     def penalties(self, memory: ADMMemory, weights: Tensor, step_mask: Optional[Tensor] = None) -> Dict[str, Penalty]:
         """Those of the biases and, outside training, the :func:`.pair_statistics`, which are only logged."""
         found = super().penalties(memory, weights, step_mask)
@@ -173,8 +167,6 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
     from s . W h by what is the same for all positions. A step costs what `general` costs.
     """
 
-    default_score = "general"
-
     def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
         super().__init__(query_dim, memory_dim, config)
         shared = isinstance(self.score, GeneralScore)
@@ -188,7 +180,7 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
         if isinstance(self.score, GeneralScore):
             sums = self.score.scaled(x) + sums  # alpha_k = (W h_k) . s has the form of the pairs
         else:
-            diagonal = share(self._diagonal(encodings, x))
+            diagonal = share(self.score.precompute(encodings))
         # Divided before any product: sums over many positions could leave float16's range.
         means = sums / n
         if self.config.pairs == "encodings":
@@ -224,7 +216,9 @@ class AdditiveDensityMatrix(DensityMatrixAttention):
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ADMMemory:
         x, n = self._paired(encodings, pad_mask), lengths(encodings, pad_mask)
-        diagonal = share(self._diagonal(encodings, x))
+        # the keys of alpha_k: for `general` those of the pairs, if these are over keys
+        shared = isinstance(self.score, GeneralScore) and self.config.pairs != "encodings"
+        diagonal = share(self.score.scaled(x) if shared else self.score.precompute(encodings))
         sums = pooled_basis(x, self.config.nodes, pad_mask)  # G_mk, of eq. 10
         means = (sums * (self.pair_vector / n).unsqueeze(2)).flatten(2)
         return ADMMemory(share(encodings), diagonal, share(means), n, pad_mask)

@@ -47,7 +47,6 @@ class Score(Part):
 
     def __init__(self, query_dim: int, memory_dim: int, config: PartConfig):
         super().__init__(config)
-        self.gain: Optional[nn.Parameter] = None
 
     def precompute(self, encodings: Tensor) -> Tensor:
         """Keys ``[B, N, Dk]`` of encodings ``[B, N, Dh]``, once per sentence."""
@@ -56,10 +55,6 @@ class Score(Part):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores ``[B, T, N]`` of queries ``[B, T, Ds]`` and keys."""
         raise NotImplementedError
-
-    def scaled(self, x: Tensor) -> Tensor:
-        """``x`` times the gain, where the score has one."""
-        return x if self.gain is None else self.gain * x
 
 
 SCORES: Parts[Score] = Parts("attention_score", "score", submodules=True)
@@ -125,8 +120,11 @@ class GeneralScore(Score):
     def __init__(self, query_dim: int, memory_dim: int, config: GeneralConfig):
         super().__init__(query_dim, memory_dim, config)
         self.projection = projection(memory_dim, query_dim, bias=False)
-        if config.gain:
-            self.gain = nn.Parameter(torch.ones(()))
+        self.gain = nn.Parameter(torch.ones(())) if config.gain else None
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """``x`` times the gain, where the score has one."""
+        return x if self.gain is None else self.gain * x
 
     def precompute(self, encodings: Tensor) -> Tensor:
         return self.scaled(self.projection(encodings))

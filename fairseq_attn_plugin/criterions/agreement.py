@@ -59,7 +59,7 @@ from .vocabulary_losses import loss_in, unwrapped
 # Lower bound of numbers in a logarithm or a denominator. Its inverse is the steepest slope. That slope times fairseq's
 # initial loss scale for half precision (128) must not overflow in float16.
 _FLOOR = 1e-6
-_FLOOR_HALF = 2.0**-10
+_FLOOR_HALF = 2.0**-8
 
 
 class Attentions(NamedTuple):

@@ -56,7 +56,11 @@ from .vocabulary_losses import unwrapped
 MOST_SAMPLES = 1000  # more is a slip, and takes hours for a batch
 # Which of the package's objectives read an option of the criterion that not all of them read.
 REINFORCE = ("hard-reinforce", "elbo-reinforce")
+WITH_KL = ("elbo-enum", "sparse-elbo", "elbo-reinforce", "elbo-gumbel", "elbo-sum-and-sample", "dirichlet")
 READ_BY = {
+    "kl_weight": WITH_KL,
+    "kl_warmup_updates": WITH_KL,
+    "control_variates": ("wake-sleep",),
     "num_samples": (*REINFORCE, "elbo-gumbel", "dirichlet", "wake-sleep"),
     "baseline": REINFORCE,
     "exact_positions": ("elbo-sum-and-sample",),
@@ -117,8 +121,6 @@ def check_config(cfg: Any) -> None:
     samples = cfg.num_samples is None or 1 <= cfg.num_samples <= MOST_SAMPLES
     need(samples, cfg, "num_samples", f"at least 1 and at most {MOST_SAMPLES}")
     if cfg.control_variates:
-        only = f"False with --objective {cfg.objective}; only wake-sleep has control variates"
-        need(cfg.objective == "wake-sleep", cfg, "control_variates", only)
         # of one sample all weights are 1, and their differences 0: neither prior nor posterior would be trained
         need(cfg.num_samples is None or cfg.num_samples >= 2, cfg, "num_samples", "at least 2 with --control-variates")
     need(cfg.exact_positions >= 1, cfg, "exact_positions", "at least 1")
@@ -174,7 +176,8 @@ class LatentAlignmentCriterion(FairseqCriterion):
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
         """Returns the loss, the sample size and the logged sums of a batch."""
         target = sample["target"]
-        sample_size = target.size(0) if self.cfg.sentence_avg else sample["ntokens"]
+        by_sentence = self.cfg.sentence_avg and self.training  # the validation loss is nll_loss, per word
+        sample_size = target.size(0) if by_sentence else sample["ntokens"]
         sums: Dict[str, Any] = {
             "ntokens": sample["ntokens"],
             "nsentences": target.size(0),
@@ -191,8 +194,6 @@ class LatentAlignmentCriterion(FairseqCriterion):
             further["prior_entropy"] = batch.sum(entropy(latent.log_prior))
             if latent.log_posterior is not None:
                 further["posterior_entropy"] = batch.sum(entropy(latent.log_posterior))
-        if not self.training and self.cfg.sentence_avg:
-            sums["sample_size"] = sample_size = sample["ntokens"]  # the validation loss is nll_loss, per word
         sums["loss"] = loss.detach()
         sums.update({name: value for name, value in further.items() if value is not None})
         return loss, sample_size, sums

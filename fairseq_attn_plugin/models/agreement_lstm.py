@@ -81,11 +81,9 @@ def _reversed_task(task: Any) -> Any:
 class ReverseBatch(NamedTuple):
     """A batch of the opposite direction; N and T are the widths of the source and of the target that were given."""
 
-    src_tokens: Tensor  # [B, T], the target
-    src_lengths: Tensor  # [B]
     prev_output_tokens: Tensor  # [B, N]
     target: Tensor  # [B, N], the source, its words first
-    to_front: Tensor  # [B, N], target = src_tokens.gather(1, to_front)
+    to_front: Tensor  # [B, N], target = source.gather(1, to_front)
 
 
 class BothDirections(NamedTuple):
@@ -98,7 +96,7 @@ class BothDirections(NamedTuple):
     reverse_weights: Tensor  # [B, N, T], attention of the other direction in the same columns
 
 
-def reverse_batch(src_tokens: Tensor, target: Tensor, pad: int, eos: int) -> ReverseBatch:
+def reverse_batch(src_tokens: Tensor, pad: int, eos: int) -> ReverseBatch:
     """The batch of the opposite direction.
 
     The target becomes the source unchanged, since the encoder takes padding on either side. A decoder needs its
@@ -106,14 +104,13 @@ def reverse_batch(src_tokens: Tensor, target: Tensor, pad: int, eos: int) -> Rev
 
     Args:
         src_tokens: ``[B, N]``, padded on either side
-        target: ``[B, T]``, padded on either side
         pad, eos: the symbols, the same in both dictionaries
     """
     padding = src_tokens.eq(pad)
     to_front = padding.to(torch.uint8).argsort(dim=1, stable=True)
     words = src_tokens.gather(1, to_front)
     previous = torch.cat([words.new_full((len(words), 1), eos), words[:, :-1]], dim=1)
-    return ReverseBatch(target, target.ne(pad).sum(1), previous.masked_fill(words.eq(pad), pad), words, to_front)
+    return ReverseBatch(previous.masked_fill(words.eq(pad), pad), words, to_front)
 
 
 class AgreementLSTMModel(AttnLSTMModel):
@@ -214,13 +211,11 @@ class AgreementLSTMModel(AttnLSTMModel):
         With ``smoothing``, the epsilon of label smoothing, the decoders that can do so return losses.
         """
         pad, eos = self.decoder.dictionary.pad(), self.decoder.dictionary.eos()
-        other = reverse_batch(src_tokens, target, pad, eos)
+        other = reverse_batch(src_tokens, pad, eos)
         wanted = (None, None) if smoothing is None else (Targets(y, pad, smoothing) for y in (target, other.target))
         forward_targets, reverse_targets = wanted
         forward = self.of(self.direction)(src_tokens, src_lengths, prev_output_tokens, targets=forward_targets)
-        reverse = self.of(self.reverse)(
-            other.src_tokens, other.src_lengths, other.prev_output_tokens, targets=reverse_targets
-        )
+        reverse = self.of(self.reverse)(target, None, other.prev_output_tokens, targets=reverse_targets)
         rows = other.to_front.argsort(dim=1).unsqueeze(-1).expand(-1, -1, target.size(1))
         return BothDirections(
             forward, reverse, other.target, forward[1]["attn"][0], reverse[1]["attn"][0].gather(1, rows)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from .. import attention as attentions
 from ..errors import OptionError
+from ..modules.copying import Copying
 from ..modules.decoder import LSTMDecoder
 from ..modules.embeddings import word_embedding
 from ..modules.encoders.encoder import LSTMEncoder
@@ -134,7 +135,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         )
         if cfg.copy_attention:
             check_distribution(cfg, attention, "pointer of --copy-attention")
-            decoder.copy_words(source)
+            decoder.copying = Copying(decoder.vocabulary[0].size(1), source, target)
         decoder.lexicon.epsilon = cfg.lexicon_epsilon
         if cfg.lexicon is not None:
             decoder.lexicon.read(cfg.lexicon, source, target)

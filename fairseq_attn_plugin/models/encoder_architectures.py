@@ -134,7 +134,8 @@ def _embeddings(cfg: Any, task: Any, encoder: StockEncoder) -> None:
     """Vectors from a file, frozen or not."""
     if cfg.encoder_embed_path:
         names = "--encoder-embed-path", "--encoder-embed-dim"
-        own = word_embedding(task.source_dictionary, cfg.encoder_embed_dim, cfg.encoder_embed_path, False, *names)
+        dim, path, bound = cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.embed_init_range
+        own = word_embedding(task.source_dictionary, dim, path, False, *names, bound)
         encoder.embed_tokens.weight.copy_(own.weight)
     if cfg.encoder_freeze_embed:
         encoder.embed_tokens.weight.requires_grad = False

@@ -16,13 +16,12 @@ from typing import Any, ClassVar, Dict, List, Optional, Tuple, Type
 
 import torch
 from fairseq.dataclass import FairseqDataclass
-from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import MODEL_DATACLASS_REGISTRY, BaseFairseqModel, register_model
 from torch import Tensor, nn
 
 from .. import attention as attentions
 from ..errors import OptionError
-from ..modules.document_pooling import AttentionPooling, MeanPooling, layout_of
+from ..modules.document_pooling import AttentionPooling, layout_of, mean_pooling
 from ..modules.embeddings import word_embedding
 from ..modules.encoders.ragged import BlockRNN, RaggedEncoder
 from ..modules.rnn import KINDS, Dropout, uniform_
@@ -115,11 +114,6 @@ class HANModel(BaseFairseqModel):
         self.classification_heads = nn.ModuleDict()
 
     @classmethod
-    def add_args(cls, parser: Any) -> None:
-        """Adds the model's options to an argument parser."""
-        gen_parser_from_dataclass(parser, cls.base_config(), delete_default=True)
-
-    @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "HANModel":
         """Builds the model from its configuration.
 
@@ -174,9 +168,9 @@ class HANModel(BaseFairseqModel):
         check_attention_options(model, MODEL_DATACLASS_REGISTRY[model["_name"]](), off)
 
     @classmethod
-    def build_pooling(cls, cfg: Any, dim: int) -> nn.Module:
+    def build_pooling(cls, cfg: Any, dim: int) -> Any:
         if cfg.pooling == "mean":
-            return MeanPooling()
+            return mean_pooling
         mechanism = attentions.attention_class(cfg.attention)
         options = {name: cfg[name] for name in attentions.options_taken(mechanism) if name in cfg}
         if options["attention_score"] is None and cfg.attention == "soft":
@@ -188,23 +182,13 @@ class HANModel(BaseFairseqModel):
         head = uniform_(Linear(self.output_dim, num_classes))
         self.classification_heads[name] = head.to(self.embed_words.weight)  # device and precision of a model in use
 
-    def max_positions(self) -> None:
-        """None: documents may be of any length, and the task limits them."""
-
     def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Optional[Tensor] = None,
-        features_only: bool = True,
-        classification_head_name: Optional[str] = None,
-        **unused: Any,
+        self, src_tokens: Tensor, classification_head_name: Optional[str] = None, **unused: Any
     ) -> Tuple[Tensor, Dict[str, Tensor]]:
         """Classifies a batch of documents.
 
         Args:
             src_tokens: ``[B, N]``, padded on either side; every sentence ends with ``</s>``
-            src_lengths: not needed; the padding tells
-            features_only: True; there are no outputs besides features and classes
             classification_head_name: which layer of classes; None returns the document vectors ``[B, D]``
 
         Returns:

@@ -11,16 +11,17 @@ from typing import Any, ClassVar, Dict, Optional, Tuple, Type
 import torch
 from torch import Tensor, nn
 
-from ..attention import Attention
+from ..attention import NORMALIZERS, Attention
+from ..attention.normalizers import build_normalizer
 from ..errors import OptionError
 from ..modules.encoders.encoder import LSTMEncoder
 from ..modules.encoders.source_encoder import SourceEncoder
-from ..modules.latent.alignment_posterior import AlignmentPosterior, build_posterior_normalizer
+from ..modules.latent.alignment_posterior import AlignmentPosterior
 from ..modules.latent.latent_alignments import LatentAlignments
 from ..modules.latent.latent_decoder import LatentDecoder
 from ..ops.likelihoods.mixture_nll import log_likelihoods
 from ..ops.precision import precision_of, products_in
-from ..options import flag, option, or_default, parse_boolean
+from ..options import flag, need, option, or_default, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture, sizes
 from .attn_lstm import AttnLSTMModel
 from .checks import MOST_LAYERS, check_distribution, check_size, check_softmax, rnn_of
@@ -81,6 +82,8 @@ def _check_options(cfg: Any, task: Any) -> None:
             f"--latent-topk {cfg.latent_topk}: must be at least 1 and no larger than the longest source "
             f"(--max-source-positions {limit}); leave it out for the exact marginal"
         )
+    known = NORMALIZERS.names()
+    need(cfg.posterior_normalizer in known, cfg, "posterior_normalizer", f"one of {', '.join(known)}")
     check_size(cfg, "posterior_hidden_size")
     check_size(cfg, "posterior_layers", MOST_LAYERS)
 
@@ -145,7 +148,7 @@ class LatentLSTMModel(AttnLSTMModel):
             model.posterior = AlignmentPosterior(
                 reader(task.source_dictionary, model.encoder.embed_tokens),
                 reader(task.target_dictionary, model.decoder.embed_tokens),
-                build_posterior_normalizer(cfg.posterior_normalizer),
+                build_normalizer(cfg.posterior_normalizer),
             )
         return model
 
@@ -209,14 +212,11 @@ class LatentLSTMModel(AttnLSTMModel):
         p(z_t | x, y_<=t), proportional to p(z_t) p(y_t | z_t).
         """
         latent = self.alignments(src_tokens, prev_output_tokens, target)
-        weights = {"attention": latent.prior, "bayes": self._bayes(latent, target)}
+        likelihood = log_likelihoods(latent.words(target, self.decoder.dictionary.pad())).log_likelihood
+        weights = {"attention": latent.prior, "bayes": (latent.log_prior + likelihood).softmax(-1)}
         if latent.log_posterior is not None:
             weights["posterior"] = latent.log_posterior.exp()
         return (self.decoder.predict(latent), {"attn": [latent.prior]}), weights
-
-    def _bayes(self, latent: LatentAlignments, target: Tensor) -> Tensor:
-        words = latent.words(target, self.decoder.dictionary.pad())
-        return (latent.log_prior + log_likelihoods(words).log_likelihood).softmax(-1)
 
 
 # The sizes of Deng et al. 2018 (IWSLT'14): 2-layer BiLSTM encoder with 512 units per direction, 2-layer decoder of 768.

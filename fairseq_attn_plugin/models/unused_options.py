@@ -90,11 +90,17 @@ def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
     """
     arch = config["encoder_arch"]
     of_encoder = list(OF_RECURRENT_ENCODERS) if arch else []
-    if parse_boolean("--latent-posterior", config.get("latent_posterior", "False")):
+    posterior = parse_boolean("--latent-posterior", config.get("latent_posterior", "False"))
+    if posterior:
         of_encoder = of_encoder[:1]
     elif arch and not has_hidden_size(arch):
         of_encoder.append("encoder_hidden_size")
     without = dict.fromkeys(of_encoder, f"with --encoder-arch {arch}, which is not recurrent")
+    if "posterior_layers" in config and not posterior:
+        of_posterior = ("posterior_layers", "posterior_hidden_size", "posterior_normalizer")
+        without.update(dict.fromkeys(of_posterior, "with --latent-posterior False"))
+    if config["decoder_zero_init"]:
+        without["decoder_init_dropout"] = "with --decoder-zero-init"
     if config["lexicon"] is None:
         without["lexicon_epsilon"] = "without --lexicon"
     for name, why in without.items():

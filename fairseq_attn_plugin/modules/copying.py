@@ -97,50 +97,31 @@ class Copying(nn.Module):
         else:
             sentences, steps = words.ne(targets.pad).nonzero(as_tuple=True)  # no product is wasted on padding
             flat = features[sentences, steps], weights[sentences, steps], words[sentences, steps]
-        places: Optional[Tensor] = None
-        if targets.smoothing:
-            places = ids.unsqueeze(1).eq(ids.unsqueeze(2)).to(torch.uint8).argmax(2)  # the first of the greatest
+        # of each source word the first place in its sentence: the first of the greatest
+        places = ids.unsqueeze(1).eq(ids.unsqueeze(2)).to(torch.uint8).argmax(2)
         at_once = rows_of_a_block(features, 4 * len(vocabulary[0]))
 
         def block(x: Tensor, a: Tensor, y: Tensor, rows: Tensor) -> Tuple[Tensor, Tensor]:
-            first = None if places is None else places[rows]
-            return self._block(x, vocabulary, a, ids[rows], first, y, targets)
+            """Loss of r words of the sentences ``rows``, and its part without label smoothing."""
+            log_words, copied = self._parts(project(x, *vocabulary), x, a)
+            gold, own = log_words.gather(1, y.unsqueeze(1)).squeeze(1), ids[rows]
+            real = y.ne(targets.pad)
+            nll = -(_log_sum(gold, (copied * own.eq(y.unsqueeze(1))).sum(1)) * real).sum()
+            if not targets.smoothing:
+                return nll, nll.detach()
+            # Only the words of the source differ from g softmax(z): each at its first place, with all its copies.
+            first = places[rows]
+            all_copies = torch.zeros_like(copied).scatter_add(1, first, copied).gather(1, first)
+            plain = log_words.gather(1, own)
+            more = (_log_sum(plain, all_copies) - plain) * (first == torch.arange(first.size(1), device=first.device))
+            of_all = ((log_words.sum(1) + more.sum(1)) * real).sum()
+            uniform = targets.smoothing / (log_words.size(1) - 1)
+            return (1 - targets.smoothing - uniform) * nll - uniform * of_all, nll.detach()
 
         blocks = zip(*(x.split(at_once) for x in (*flat, sentences)))
-        sums: List[Tuple[Tensor, Tensor]] = [recomputed(block, *part, preserve_rng_state=False) for part in blocks]
+        sums: List[Tuple[Tensor, Tensor]] = [recomputed(block, *part) for part in blocks]
         loss, nll = (torch.stack(parts).sum(0) for parts in zip(*sums))
         return VocabularyLoss(loss, nll.detach())
-
-    def _block(
-        self,
-        features: Tensor,
-        vocabulary: Tuple[Tensor, Optional[Tensor]],
-        weights: Tensor,
-        ids: Tensor,
-        places: Optional[Tensor],
-        words: Tensor,
-        targets: Targets,
-    ) -> Tuple[Tensor, Tensor]:
-        """Loss of r words, and its part without label smoothing.
-
-        ``ids`` ``[r, N]`` are their source words. ``places`` ``[r, N]``, the first place of each in its sentence, are
-        given for label smoothing.
-        """
-        logits = project(features, *vocabulary)
-        log_words, copied = self._parts(logits, features, weights)
-        gold = log_words.gather(1, words.unsqueeze(1)).squeeze(1)
-        real = words.ne(targets.pad)
-        nll = -(_log_sum(gold, (copied * ids.eq(words.unsqueeze(1))).sum(1)) * real).sum()
-        if places is None:
-            return nll, nll.detach()
-        # Only the words of the source differ from g softmax(z): each at its first place, with all its copies.
-        all_copies = torch.zeros_like(copied).scatter_add(1, places, copied).gather(1, places)
-        own = log_words.gather(1, ids)
-        mixed = _log_sum(own, all_copies)
-        first = places == torch.arange(places.size(1), device=places.device)
-        of_all = ((log_words.sum(1) + ((mixed - own) * first).sum(1)) * real).sum()
-        uniform = targets.smoothing / (log_words.size(1) - 1)
-        return (1 - targets.smoothing - uniform) * nll - uniform * of_all, nll.detach()
 
     def _parts(self, logits: Tensor, features: Tensor, weights: Tensor) -> Tuple[Tensor, Tensor]:
         """log(g softmax(z)) ``[..., V]`` and (1 - g) a ``[..., N]``, in float32 or better."""

@@ -175,10 +175,6 @@ class LSTMDecoder(RecurrentDecoder):
     def _output_features(self, features: Tensor) -> Tensor:
         return features if self.additional_fc is None else self.dropout_out_module(self.additional_fc(features))
 
-    def copy_words(self, source_dictionary: Any) -> None:
-        """Lets the decoder copy source words."""
-        self.copying = Copying(self.vocabulary[0].size(1), source_dictionary, self.dictionary)
-
     def _extra(self, decoded: Decoded) -> Dict[str, Any]:
         extra: Dict[str, Any] = {"attn": [decoded.weights if self.training or self.need_attn else None]}
         if decoded.penalties:

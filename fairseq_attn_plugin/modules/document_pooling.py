@@ -76,11 +76,8 @@ class AttentionPooling(nn.Module):
         return output.context.squeeze(1), output.weights.squeeze(1)  # eq. 7 or 10, and 6 or 9
 
 
-class MeanPooling(nn.Module):
-    """o = 1/n sum_j h_j."""
-
-    def forward(self, values: Tensor, pad_mask: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
-        """As :meth:`AttentionPooling.forward`."""
-        real = values.new_ones(values.shape[:2]) if pad_mask is None else (~pad_mask).to(values.dtype)
-        weights = real / real.sum(1, keepdim=True)
-        return torch.matmul(weights.unsqueeze(1), values).squeeze(1), weights
+def mean_pooling(values: Tensor, pad_mask: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+    """o = 1/n sum_j h_j, as :meth:`AttentionPooling.forward`."""
+    real = values.new_ones(values.shape[:2]) if pad_mask is None else (~pad_mask).to(values.dtype)
+    weights = real / real.sum(1, keepdim=True)
+    return torch.matmul(weights.unsqueeze(1), values).squeeze(1), weights

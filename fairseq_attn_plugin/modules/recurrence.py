@@ -39,15 +39,6 @@ class LayerStates(NamedTuple):
     hidden: Tuple[Tensor, ...]
     cell: Tuple[Tensor, ...]  # empty in GRUs
 
-    @classmethod
-    def unstack(cls, hidden: Tensor, cell: Optional[Tensor]) -> LayerStates:
-        """From ``[R, L, Ds]``."""
-        return cls(hidden.unbind(1), () if cell is None else cell.unbind(1))
-
-    def stack(self) -> Tuple[Tensor, Optional[Tensor]]:
-        """Hidden and cell states, ``[R, L, Ds]`` each; None for the cell states of GRUs."""
-        return torch.stack(self.hidden, dim=1), torch.stack(self.cell, dim=1) if self.cell else None
-
 
 class DropoutMasks:
     """The dropout masks of all layers and steps, drawn in one call.

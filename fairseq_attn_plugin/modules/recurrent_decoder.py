@@ -271,7 +271,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         joined = self.input_feeding == "output" and self.is_linear and attend is not None  # fed: [c; s]
         embed_dim = self.embed_tokens.embedding_dim
         rnn = stepped(self.rnn, embed_dim, progress.weights, inputs, projection, dropout, joined)
-        layers = LayerStates.unstack(progress.state.hidden, progress.state.cell)
+        cell = progress.state.cell
+        layers = LayerStates(progress.state.hidden.unbind(1), () if cell is None else cell.unbind(1))
         feed, attention_state = progress.state.feed, progress.state.attention
 
         results: List[Tensor] = []  # of each step: what is fed, or the state
@@ -296,7 +297,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             features = self.combine(torch.cat([out.context for out in attended], dim=1), features)
         if joined and feed is context and context is not None:
             feed = torch.cat([context, hidden], dim=1)
-        state = DecoderState(*layers.stack(), feed, attention_state)
+        cell = torch.stack(layers.cell, dim=1) if layers.cell else None
+        state = DecoderState(torch.stack(layers.hidden, dim=1), cell, feed, attention_state)
         if attend is None:
             return Decoded(features, None, None, state)
         weights, scores = (torch.cat(parts, dim=1) for parts in zip(*((out.weights, out.scores) for out in attended)))

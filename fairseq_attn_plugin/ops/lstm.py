@@ -17,7 +17,7 @@ for a step:
     c' = f c + i - 2 i s,   u = sigmoid(-2 c'),   h = o tanh(c') = o - 2 o u
 
 The factor -2 of z_g is folded into the weights (:func:`_fold_`), so that one sigmoid activates all gates; the same
-holds for their gradients, where d z_g = 4 dg/ds s (1 - s). The factors are powers of two: products are rounded as
+holds for their gradients, where dL/dz_g = 4 s (1 - s) dL/dg. The factors are powers of two: products are rounded as
 without them.
 """
 

@@ -70,11 +70,11 @@ def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], T]) -> T:
     return result
 
 
-def recomputed(function: Callable[..., Any], *arguments: Any, preserve_rng_state: bool = True) -> Any:
+def recomputed(function: Callable[..., Any], *arguments: Any, draws: bool = False) -> Any:
     """``function(*arguments)``, whose activations are computed again in the backward pass instead of kept.
 
-    Products have the precision of this call there, too, where the context of :func:`products_in` has ended. To
-    preserve the state of the generator of random numbers the host waits for a GPU.
+    Products have the precision of this call there, too, where the context of :func:`products_in` has ended. A function
+    that ``draws`` random numbers draws the same ones again; the host waits for a GPU to keep the generator's state.
     """
     if not torch.is_grad_enabled():
         return function(*arguments)
@@ -84,7 +84,7 @@ def recomputed(function: Callable[..., Any], *arguments: Any, preserve_rng_state
         with products_in(precision):
             return function(*arguments)
 
-    return checkpoint(in_precision, *arguments, use_reentrant=False, preserve_rng_state=preserve_rng_state)
+    return checkpoint(in_precision, *arguments, use_reentrant=False, preserve_rng_state=draws)
 
 
 def training_precision(name: str) -> torch.dtype:

@@ -19,7 +19,7 @@ import logging
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Union
 
 import torch
 from fairseq.optim import register_optimizer
@@ -27,37 +27,6 @@ from fairseq.optim.adam import Adam, FairseqAdam, FairseqAdamConfig
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
-
-
-def _fused_update(
-    tensors: List[List[Tensor]],
-    step: int,
-    betas: Tuple[float, float],
-    eps: float,
-    lr: float,
-    weight_decay: float,
-    scale: Optional[Tensor],
-) -> None:
-    """Updates parameters, means and mean squares (``tensors``: parameters, gradients, m, v) after ``step`` updates.
-
-    ``scale`` divides the gradients.
-    """
-    parameters = tensors[0]
-    count = torch.full((), float(step), device=parameters[0].device)  # torch.tensor would make the host wait
-    torch._fused_adamw_(
-        *tensors,
-        [],
-        [count] * len(parameters),
-        lr=lr,
-        beta1=betas[0],
-        beta2=betas[1],
-        weight_decay=weight_decay,
-        eps=eps / math.sqrt(1 - betas[1] ** step),
-        amsgrad=False,
-        maximize=False,
-        grad_scale=None if scale is None else scale.to(parameters[0].device),
-        found_inf=None,
-    )
 
 
 class _Adam(Adam):
@@ -90,11 +59,25 @@ class _Adam(Adam):
             alike: Dict[Any, List[Tensor]] = defaultdict(list)
             for p in parameters:
                 alike[p.dtype, p.device, self._count(p)].append(p)
-            for (_, _, step), members in alike.items():
-                states = [self.state[p] for p in members]
-                tensors = [members, [p.grad for p in members]]
-                tensors += [[state[name] for state in states] for name in ("exp_avg", "exp_avg_sq")]
-                _fused_update(tensors, step, group["betas"], group["eps"], group["lr"], group["weight_decay"], divisor)
+            (beta1, beta2), eps = group["betas"], group["eps"]
+            for (_, device, step), members in alike.items():
+                count = torch.full((), float(step), device=device)  # torch.tensor would make the host wait
+                torch._fused_adamw_(
+                    members,
+                    [p.grad for p in members],
+                    *([self.state[p][name] for p in members] for name in ("exp_avg", "exp_avg_sq")),
+                    [],
+                    [count] * len(members),
+                    lr=group["lr"],
+                    beta1=beta1,
+                    beta2=beta2,
+                    weight_decay=group["weight_decay"],
+                    eps=eps / math.sqrt(1 - beta2**step),
+                    amsgrad=False,
+                    maximize=False,
+                    grad_scale=None if divisor is None else divisor.to(device),
+                    found_inf=None,
+                )
 
     def _count(self, parameter: Tensor) -> int:
         """Counts the update that begins, in the state of a parameter, which is made if it is the first."""

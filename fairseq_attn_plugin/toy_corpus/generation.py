@@ -34,11 +34,10 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from fairseq_attn_plugin.corpora.files import write_lines
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.toy_corpus.grammar import Grammar, SentencePair
 from fairseq_attn_plugin.toy_corpus.word_forms import Lexicon
-from fairseq_attn_plugin.writing import make_folder
+from fairseq_attn_plugin.writing import make_folder, whole_text
 
 SOURCE, TARGET = "vr", "dm"
 SPLITS = {"train": 6000, "valid": 300, "test": 300}
@@ -84,4 +83,6 @@ def write(corpus: dict[str, list[SentencePair]], folder: Path) -> None:
             "align": [" ".join(f"{i}-{j}" for i, j in pair.links) for pair in pairs],
         }
         for suffix, text in lines.items():
-            write_lines(folder / f"{split}.{suffix}", text)
+            path = folder / f"{split}.{suffix}"
+            with whole_text(path, f"{path}: cannot be written") as stream:
+                stream.write("\n".join(text) + "\n")

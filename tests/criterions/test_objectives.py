@@ -304,6 +304,8 @@ def options_of_criterion(**options):
         ({"objective": "elbo-enum", "baseline": "none"}, "--baseline none: --objective elbo-enum does not read it"),
         ({"objective": "elbo-gumbel", "exact_positions": 2}, "or choose elbo-sum-and-sample"),
         ({"objective": "marginal", "topk_positions": 3}, "or choose topk-marginal"),
+        ({"objective": "elbo-enum", "control_variates": True}, "or choose wake-sleep"),
+        ({"objective": "wake-sleep", "kl_weight": 0.5}, "--kl-weight 0.5: --objective wake-sleep does not read it"),
     ],
 )
 def test_options_that_no_one_reads_are_refused(options, message):

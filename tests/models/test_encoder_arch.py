@@ -52,7 +52,10 @@ def test_encodings_are_the_encoders_own(arch):
 def test_models_train(arch, options, tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("1 10\nw3 " + " ".join(["0.5"] * 10) + "\n")
-    model = make(arch, **options, encoder_embed_path=str(path)).train()
+    model = make(arch, **options, encoder_embed_path=str(path), embed_init_range=0.3).train()
+    # w3's vector is the only one that is not drawn
+    drawn = model.encoder.embed_tokens.weight[model.encoder.embed_tokens.weight.ne(0.5)]
+    assert 0.2 < drawn.abs().max() < 0.3
     assert (model.encoder.embed_tokens.weight[model.encoder.dictionary.index("w3")] == 0.5).all()
     logits, extra = model(pad_batch(LENGTHS), None, targets())
     assert extra["attn"][0].masked_select(pad_batch(LENGTHS).eq(1).unsqueeze(1)).eq(0).all()

@@ -115,6 +115,18 @@ TRANSFORMER = {"encoder_arch": "transformer"}
     [
         ("lstm_soft", {}, {"lexicon_epsilon": 0.1}, "has no effect without --lexicon.*"),
         ("lstm_latent_small", {**TRANSFORMER, "latent_posterior": "False"}, {"encoder_rnn": "gru"}, "has no effect .*"),
+        (
+            "lstm_latent_small",
+            {"latent_posterior": "False"},
+            {"posterior_layers": 3},
+            "has no effect with --latent.*",
+        ),
+        (
+            "lstm_soft",
+            {"decoder_zero_init": True},
+            {"decoder_init_dropout": 0.5},
+            "has no effect with --decoder.*",
+        ),
         ("lstm_latent_small", TRANSFORMER, {"encoder_bidirectional": False}, "has no effect with --encoder-arch .*"),
     ],
 )

@@ -11,8 +11,8 @@ from fairseq_attn_plugin.attention.soft import SoftAttention
 from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.decoder_state import DecoderState
-from fairseq_attn_plugin.modules.latent import latent_decoder
-from fairseq_attn_plugin.ops.likelihoods import alignment_blocks, separable
+from fairseq_attn_plugin.modules.latent import latent_decoder, posterior_decoder
+from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
 
 import oracles
 
@@ -75,7 +75,7 @@ def test_sums_that_could_lose_words_are_computed_one_by_one(gradients, monkeypat
     monkeypatch.setattr(model.decoder, "_log_likelihoods", lambda *rest: one_by_one.append(1) or plain(*rest))
     right = run()
     assert not one_by_one
-    monkeypatch.setattr(separable, "SAFE_SUMS", (float("inf"), float("inf")))
+    monkeypatch.setattr(posterior_decoder, "SAFE_SUMS", (float("inf"), float("inf")))
     found = run()
     assert one_by_one
     torch.testing.assert_close(found, right)

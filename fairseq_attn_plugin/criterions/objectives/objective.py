@@ -85,15 +85,15 @@ class Batch(NamedTuple):
         """KL(q || p), summed over the words."""
         return self.sum(kl_divergence(self.log_posterior, self.latent.log_prior))
 
-    def soft(self, smoothing: float = 0.0, accuracy: bool = True) -> NLL:
+    def soft(self, smoothing: float = 0.0) -> NLL:
         """-log p(y | c), with c the prior's mean context."""
-        return self.relaxed(self.latent.log_prior.exp(), smoothing, accuracy)
+        return self.relaxed(self.latent.log_prior.exp(), smoothing)
 
-    def relaxed(self, weights: Tensor, smoothing: float = 0.0, accuracy: bool = True) -> NLL:
+    def relaxed(self, weights: Tensor, smoothing: float = 0.0) -> NLL:
         """-log p(y | sum_j w_j h_j) for weights ``[B, T, N]``."""
         ones = self.latent.log_prior.new_ones(*self.target.shape, 1)
         words = self.latent.relaxed_words(self.target, self.pad, weights)
-        return expected_nll(words, ones, smoothing, ones.unsqueeze(0) if accuracy else None)
+        return expected_nll(words, ones, smoothing, ones.unsqueeze(0))
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum over the words of ``values`` ``[B, T]``."""

@@ -134,8 +134,8 @@ def dirichlet(batch: Batch, settings: Settings, average: MovingAverage) -> Terms
     return _averaged(batch, settings, draw, batch.sum(dirichlet_kl(posterior, prior, mask)))
 
 
-def concentrations(batch: Batch, smallest: float = 1e-2, largest: float = 1e4) -> Tuple[Tensor, Tensor]:
-    """Concentrations ``[B, T, N]`` of prior and posterior, kept within [smallest, largest] (1 on padding).
+def concentrations(batch: Batch) -> Tuple[Tensor, Tensor]:
+    """Concentrations ``[B, T, N]`` of prior and posterior, kept within [0.01, 10,000] (1 on padding).
 
     a = exp(score) if the weights are a softmax of scores; the mean of Dir(a) is then the softmax itself. For other
     priors the mean is p and the sum of a is exp(logsumexp(scores)). Outside the range, samples in float32 are one-hot
@@ -146,7 +146,7 @@ def concentrations(batch: Batch, smallest: float = 1e-2, largest: float = 1e4) -
     result = []
     for log_p, scores in ((latent.log_prior, latent.scores), (batch.log_posterior, latent.posterior_scores)):
         log_total = scores.type_as(log_p).masked_fill(mask, LOG_ZERO).logsumexp(-1, keepdim=True)
-        log_a = (log_p + log_total).clamp(math.log(smallest), math.log(largest))
+        log_a = (log_p + log_total).clamp(math.log(1e-2), math.log(1e4))
         result.append(log_a.masked_fill(mask, 0.0).exp())
     return result[0], result[1]
 

@@ -8,7 +8,7 @@ times the length of the longest, so that at most 1 / fill times the real element
 
 from __future__ import annotations
 
-from typing import Callable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -101,12 +101,12 @@ class RaggedEncoder(nn.Module):
 
     Args:
         rnn: a :class:`BlockRNN`, or None to pool the elements themselves
-        pooling: a module from values ``[R, L, D]`` and a mask ``[R, L]`` (True on padding, or None) to vectors
+        pooling: from values ``[R, L, D]`` and a mask ``[R, L]`` (True on padding, or None) to vectors
             ``[R, D]`` and weights ``[R, L]``
         output_dim: D
     """
 
-    def __init__(self, rnn: Optional[BlockRNN], pooling: nn.Module, output_dim: int):
+    def __init__(self, rnn: Optional[BlockRNN], pooling: Any, output_dim: int):
         super().__init__()
         self.rnn, self.pooling, self.output_dim = rnn, pooling, output_dim
 

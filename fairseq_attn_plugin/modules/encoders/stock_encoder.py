@@ -67,19 +67,16 @@ class StockEncoder(SourceEncoder):
     def _probe(self) -> tuple[bool, int]:
         unk, eos = self.dictionary.unk(), self.dictionary.eos()
         tokens = torch.tensor([[unk, unk, eos], [self.padding_idx, unk, eos]])
-        training = self.stock.training
-        result = self._result(self.stock.eval(), tokens)
-        self.stock.train(training)
+        self.stock.eval()
+        result = self._result(tokens, torch.tensor([3, 2]))
+        self.stock.train()
         shape = tuple(getattr(result, "shape", ()))
         if shape[:2] not in ((2, 3), (3, 2)) or len(shape) != 3:
             raise ValueError("its encoder_out is not a vector for every source position")
         return shape[:2] == (3, 2), shape[2]
 
-    @staticmethod
-    def _result(stock: nn.Module, src_tokens: Tensor, lengths: Optional[Tensor] = None) -> Any:
-        if lengths is None:
-            lengths = src_tokens.ne(stock.dictionary.pad()).sum(1)
-        returned = stock(src_tokens, src_lengths=lengths)
+    def _result(self, src_tokens: Tensor, lengths: Tensor) -> Any:
+        returned = self.stock(src_tokens, src_lengths=lengths)
         result = returned["encoder_out"] if isinstance(returned, dict) else None
         return result[-1] if isinstance(result, (list, tuple)) and result else result
 
@@ -93,7 +90,7 @@ class StockEncoder(SourceEncoder):
         pad_mask = src_tokens.eq(self.padding_idx)
         lengths = (~pad_mask).sum(1)
         padding = pad_mask if on_gpu(pad_mask) or bool(pad_mask.any()) else None
-        encodings = self._result(self.stock, src_tokens, lengths)
+        encodings = self._result(src_tokens, lengths)
         if self.positions_first:
             encodings = encodings.transpose(0, 1)
         if padding is not None:

@@ -1,11 +1,11 @@
 """The posterior network of models with a latent alignment."""
 
+from functools import partial
 from typing import Optional
 
 from torch import Tensor, nn
 
-from ...attention.normalizers import NORMALIZERS, Normalizer
-from ...errors import OptionError
+from ...attention.normalizers import Normalizer
 from ...ops.deferred import Linear
 from ...ops.precision import recomputed
 from ..encoders.encoder import LSTMEncoder
@@ -24,7 +24,7 @@ class AlignmentPosterior(nn.Module):
         self.bilinear = uniform_(Linear(source.output_units, target.output_units, bias=False))
 
     def forward(self, src_tokens: Tensor, target: Tensor, recompute: bool = False, apart: bool = False) -> Tensor:
-        """Scores ``[B, T, N]`` of the words ``target`` ``[B, T]``, before the softmax; meaningless on padding.
+        """Scores ``[B, T, N]`` of the words ``target`` ``[B, T]``, before the normaliser; meaningless on padding.
 
         With ``recompute`` the networks run again in the backward pass, instead of keeping their activations, where
         their dropout can be drawn again. (On a GPU cuDNN draws the dropout between layers from a state of its own.)
@@ -38,22 +38,10 @@ class AlignmentPosterior(nn.Module):
             encodings: Tensor = reader(tokens, train_embeddings=not apart)["encodings"]
             return encodings
 
-        run = recomputed if recompute else lambda function, *arguments: function(*arguments)
+        run = partial(recomputed, draws=True) if recompute else lambda function, *arguments: function(*arguments)
         keys, queries = run(read, self.source, src_tokens), run(read, self.target, target)
         return queries @ self.bilinear(keys).transpose(1, 2)
 
     def log_probs(self, scores: Tensor, mask: Optional[Tensor]) -> Tensor:
         """log q ``[B, T, N]`` of the scores that :meth:`forward` returns; ``mask`` ``[B, 1, N]``, True on padding."""
         return self.normalize.log_weights(self.normalize(scores, mask), scores, mask)
-
-
-def build_posterior_normalizer(name: str) -> Normalizer:
-    """The normaliser ``name`` with its default options.
-
-    Raises:
-        OptionError: an unknown name
-    """
-    if name not in NORMALIZERS.names():
-        raise OptionError(f"--posterior-normalizer {name}: unknown; choose from {', '.join(NORMALIZERS.names())}")
-    cls = NORMALIZERS.find(name)
-    return cls(cls.Config())

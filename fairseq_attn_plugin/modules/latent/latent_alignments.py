@@ -32,7 +32,7 @@ class LatentAlignments(NamedTuple):
     log_prior: Tensor  # [B, T, N], LOG_ZERO on padding
     scores: Tensor  # [B, T, N], the attention's, before its normaliser
     log_posterior: Optional[Tensor] = None  # [B, T, N], log q(z_t = j | x, y)
-    posterior_scores: Optional[Tensor] = None  # [B, T, N], before the softmax
+    posterior_scores: Optional[Tensor] = None  # [B, T, N], before the normaliser
     penalties: Optional[Dict[str, Penalty]] = None  # of the prior's attention
     chain: Optional[JumpChain] = None  # the jumps of first-order alignments
     split: int = 0  # features of h_j in o = [h_j; s_t]; 0: o has a tanh

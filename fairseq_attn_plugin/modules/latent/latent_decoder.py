@@ -7,8 +7,8 @@ The attention is the prior p(z_t = j) of the alignment z_t of step t. The recurr
     p(y_t) = sum_j p(j) p(y_t | z_t = j)
 
 With ``--output-layer linear`` o_tj = [h_j; s_t]. Sums over all j then cost little
-(:mod:`...ops.likelihoods.separable`). Dropout is of features of the encodings, the same ones in a whole sentence, and
-of those of the states.
+(:mod:`fairseq_attn_plugin.ops.likelihoods.separable`). Dropout is of features of the encodings, the same ones in a
+whole sentence, and of those of the states.
 
 The decoder runs the recurrence first; :mod:`fairseq_attn_plugin.ops.likelihoods.alignment_blocks` then treats all pairs
 (t, j).
@@ -28,7 +28,6 @@ from ...ops.deferred import Linear, project
 from ...ops.dropout import dropout_mask
 from ...ops.likelihoods.mixture_log_probs import mixture_log_probs
 from ...ops.likelihoods.separable import EXPONENTIALS_BYTES, shared_exponentials
-from ...ops.likelihoods.vocabulary_loss import Targets
 from ..decoder import LSTMDecoder
 from ..decoder_state import Decoded, Progress
 from ..encoders.source_encoder import EncoderOut
@@ -68,19 +67,6 @@ class LatentDecoder(LSTMDecoder):
     def combine(self, context: Tensor, hidden: Tensor) -> Tensor:
         """The state itself: o_t depends on the alignment."""
         return hidden
-
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: EncoderOut,
-        incremental_state: Optional[Dict[str, Any]] = None,
-        targets: Optional[Targets] = None,
-        **unused: Any,
-    ) -> Tuple[Tensor, Dict[str, Any]]:
-        """Returns log p(y_t) ``[B, T, V]`` and ``{"attn": [p(z_t)]}``."""
-        decoded, source = self.decode(prev_output_tokens, encoder_out, incremental_state)
-        attn = decoded.weights if self.training or self.need_attn else None
-        return self.words_of(decoded, source, encoder_out), {"attn": [attn]}
 
     def words_of(self, decoded: Decoded, source: SourceMemory, encoder_out: EncoderOut) -> Tensor:
         return self.predict(self._alignments(decoded, source, encoder_out))

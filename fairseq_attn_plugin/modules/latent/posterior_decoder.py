@@ -29,8 +29,9 @@ from ...attention.normalizers import in_full
 from ...ops.deferred import linear, matmul, matmul_transposed, project, share
 from ...ops.likelihoods.alignment_blocks import rows_of_a_block
 from ...ops.likelihoods.separable import log_posterior_of
+from ...ops.likelihoods.vocabulary_loss import SAFE_SUMS
 from ...ops.precision import fixed_weights, recomputed
-from ..decoder_state import DecoderInputs
+from ..decoder_state import Decoded, DecoderInputs, Progress
 from ..encoders.source_encoder import EncoderOut
 from ..source_memory import SentenceAttention, SourceMemory
 from .latent_decoder import LatentDecoder
@@ -58,6 +59,7 @@ class HeldAttention(SentenceAttention):
             self.of_encodings, self.of_states = weight.split([self.encodings.size(-1), decoder.hidden_size], dim=1)
             self.of_states = share(self.of_states)
             self.rows: Sequence[Tensor] = ()  # of the encodings' part of the vocabulary matrix, for each step's words
+            self.lowest = in_full(self.encodings.new_ones(()))  # the least sum of exponentials
 
     def read(self, words: Tensor) -> None:
         """The words of all steps ``[R, T]``."""
@@ -79,12 +81,14 @@ class HeldAttention(SentenceAttention):
 
     def log_posterior(self, log_prior: Tensor, hidden: Tensor, t: int) -> Optional[Tensor]:
         """log p(z = j) p(y | z = j) ``[B, M, N]`` of word ``t``, up to a constant of each row, by the exponentials of
-        the positions; None without these, and where they are not enough. ``hidden`` ``[R, Ds]`` predicted the word."""
+        the positions; None without these. ``hidden`` ``[R, Ds]`` predicted the word."""
         if self.exponentials is None:
             return None
         logits = in_full(self.by_sentence(linear(hidden, self.of_states, self.bias)))
         words = in_full(matmul_transposed(self.by_sentence(self.rows[t]), self.encodings))
-        return log_posterior_of(log_prior, logits, words, self.exponentials)
+        found, lowest = log_posterior_of(log_prior, logits, words, self.exponentials)
+        self.lowest = torch.minimum(self.lowest, lowest)
+        return found
 
 
 class PosteriorDecoder(LatentDecoder):
@@ -99,6 +103,14 @@ class PosteriorDecoder(LatentDecoder):
 
     def attention_to(self, memory: SourceMemory, encoder_out: EncoderOut) -> HeldAttention:
         return HeldAttention(self, memory, encoder_out)
+
+    def _decode_stepwise(self, inputs: DecoderInputs, attend: Any, progress: Progress) -> Decoded:
+        decoded = super()._decode_stepwise(inputs, attend, progress)
+        # asked once, because a GPU has to be waited for
+        if attend.exponentials is not None and not attend.lowest > SAFE_SUMS[0]:
+            attend.exponentials = None
+            decoded = super()._decode_stepwise(inputs, attend, progress)
+        return decoded
 
     def revise(
         self, attend: Any, feed: Optional[Tensor], state: Any, hidden: Tensor, inputs: DecoderInputs, t: int

@@ -54,7 +54,7 @@ def shared_exponentials(logits: Tensor) -> Part:
     return Part(share((logits - peak.unsqueeze(-1)).exp()), peak)
 
 
-def log_posterior_of(log_prior: Tensor, logits: Tensor, words: Tensor, positions: Part) -> Optional[Tensor]:
+def log_posterior_of(log_prior: Tensor, logits: Tensor, words: Tensor, positions: Part) -> Tuple[Tensor, Tensor]:
     """log p(j) p(y | j) of one word y of each row, up to a term that is the same for all j; differentiable.
 
     a_y is such a term, so that what is left of log p(y | j) is b_jy - log Z_j.
@@ -66,13 +66,11 @@ def log_posterior_of(log_prior: Tensor, logits: Tensor, words: Tensor, positions
         positions: of :func:`shared_exponentials`
 
     Returns:
-        ``[B, M, N]``; None where words that count may have been lost
+        ``[B, M, N]``, and the least Z of shifted exponentials: below ``SAFE_SUMS`` words that count may have been lost
     """
     with without_autocast(logits):  # float16 could hold neither small sums nor their gradients
         norm = matmul_transposed((logits - logits.detach().amax(-1, keepdim=True)).exp(), positions.values)
-    if not norm.detach().min() > SAFE_SUMS[0]:
-        return None
-    return log_prior + (words - positions.peak.unsqueeze(1)) - norm.log()
+    return log_prior + (words - positions.peak.unsqueeze(1)) - norm.log(), norm.detach().min()
 
 
 def log_mixture_of(logits: Tensor, log_weights: Tensor, positions: Tensor) -> Tuple[Tensor, Tensor]:
