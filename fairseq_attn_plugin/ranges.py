@@ -23,6 +23,12 @@ class Range(NamedTuple):
     whole: bool = False  # whether only whole numbers
 
 
+# options of models that refine a translation, with their defaults
+ITERATIVE = {
+    **dict.fromkeys(("retain_iter_history", "print_step"), False),
+    **{"iter_decode_eos_penalty": 0.0, "iter_decode_max_iter": 10, "iter_decode_with_beam": 1},
+    **dict.fromkeys(("iter_decode_force_max_iter", "iter_decode_with_external_reranker"), False),
+}
 STEEPEST = 10  # exponent of a length: the power of a thousand words is a number of float32
 POSITIVE = Range(1, "at least 1")
 NATURAL = Range(0, "0 or more")
@@ -135,8 +141,9 @@ def check_search(args: Any) -> None:
     chosen = [name for name in SEARCHES if (getattr(args, name, None) or 0) > 0]
     if len(chosen) > 1:
         raise OptionError(f"{' and '.join(map(flag, chosen))}: are different searches; choose one")
-    if getattr(args, "retain_iter_history", False):
-        raise OptionError("--retain-iter-history: is for models that refine a translation in iterations; leave it out")
+    for name, default in ITERATIVE.items():
+        if getattr(args, name, default) != default:
+            raise OptionError(f"{flag(name)}: is for models that refine a translation in iterations; leave it out")
     # without --beam search has a width of 5, in fairseq-train as well
     beam, nbest, groups = (getattr(args, *given) for given in (("beam", 5), ("nbest", 1), ("diverse_beam_groups", -1)))
     if nbest > beam:

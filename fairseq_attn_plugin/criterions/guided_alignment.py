@@ -47,7 +47,7 @@ from torch import Tensor
 from ..attention.normalizers import in_full
 from ..errors import OptionError
 from ..options import need, option
-from .logged_sums import Updates, call_before, total
+from .logged_sums import Updates, total
 from .vocabulary_losses import ask_for_loss, sums_losses, unwrapped
 
 LOSSES = ("cross-entropy", "squared")
@@ -132,7 +132,7 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
     """Label-smoothed cross-entropy and supervised attention, for every model that returns its attention.
 
     Raises:
-        OptionError: an option has a wrong value, the data have no alignments, or the model returns no attention
+        OptionError: an option has a wrong value, or the model returns no attention
     """
 
     def __init__(self, cfg: GuidedAlignmentConfig, task: Any):
@@ -142,7 +142,6 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         _check(cfg, task)
         self.cfg = cfg
         self.updates = Updates(task)
-        call_before(task, "begin_epoch", self._check_data)
 
     @property
     def alignment_weight(self) -> float:
@@ -202,27 +201,6 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         links = links_matrix(sample.get("alignments"), weights)
         first = self.ignore_prefix_size
         return alignment_terms(weights[:, first:], links[:, first:], self.cfg.alignment_loss)
-
-    def _check_data(self, *unused: Any, **unused_too: Any) -> None:
-        """Raises ``OptionError`` if the training data have no alignments, or the alignments of another corpus.
-
-        fairseq ignores a missing alignment file without a message.
-        """
-        config = self.task.cfg
-        split = getattr(config, "train_subset", "train")
-        dataset: Any = getattr(self.task, "datasets", {}).get(split)
-        if not hasattr(dataset, "align_dataset"):
-            return
-        languages = f"{getattr(config, 'source_lang', None)}-{getattr(config, 'target_lang', None)}"
-        found = f"--load-alignments: {getattr(config, 'data', None)} has"
-        prepare = "prepare the data with fairseq-preprocess --align-suffix SUFFIX and the languages of the training"
-        if dataset.align_dataset is None:
-            raise OptionError(f"{found} no alignments for the split {split} ({split}.align.{languages}.idx); {prepare}")
-        if len(dataset.align_dataset) != len(dataset):
-            raise OptionError(
-                f"{found} {len(dataset.align_dataset)} alignments for the {len(dataset)} sentences of the split "
-                f"{split}; {prepare}, one line for each sentence"
-            )
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:

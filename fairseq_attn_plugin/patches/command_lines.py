@@ -141,10 +141,26 @@ def explain_slip(message: str, options: List[str]) -> str:
         words = message[len(UNKNOWN) :].split(" ")
         slips = [word.partition("=")[0] for word in words if word.startswith("-")]
         if slips:
-            hint = did_you_mean(slips[0], options, "the --help of the command lists the options", 3, 0.7)
+            hint = _belongs_to(slips[0]) or did_you_mean(
+                slips[0], options, "the --help of the command lists the options", 3, 0.7
+            )
             return f"{slips[0]}: there is no such option with these settings; {hint}"
         return f"{' '.join(words)}: belongs to no option; options begin with --"
     return message
+
+
+def _belongs_to(option: str) -> str:
+    """The criterions, optimizers and so on that have an option."""
+    from fairseq.registry import REGISTRIES
+
+    name = option.lstrip("-").replace("-", "_")
+    for kind, registry in REGISTRIES.items():
+        classes = registry["dataclass_registry"].items()
+        having = [chosen for chosen, one in classes if name in getattr(one, "__dataclass_fields__", ())]
+        if having:
+            others = [] if len(having) < 4 else ["others"]
+            return f"it belongs to --{kind.replace('_', '-')} {' or '.join([*sorted(having)[:3], *others])}"
+    return ""
 
 
 def _in_one_line(parse: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@
 - Stock numbers words by the lines of ``dict.LANG.txt``, and a checkpoint has numbers only. Data that were prepared anew
   may have the same words in another order: the model then reads and writes other words, without a message. A hash of
   each dictionary is stored in the checkpoint. Checkpoints without hashes are taken as they are.
+- Stock trains without alignments where ``--load-alignments`` finds none.
 - A split whose file ends in ``.fasta`` is refused: stock gives its path to a shell.
 """
 
@@ -222,4 +223,41 @@ DICTIONARIES = Patch(
         "fairseq.trainer:Trainer.save_checkpoint": storing(lambda trainer: {KEY: _hashes(trainer.task)}),
         "fairseq.trainer:Trainer.load_checkpoint": _checked,
     },
+)
+
+
+# ---- alignments
+
+
+def _with_alignments(begin: Callable[..., Any]) -> Callable[..., Any]:
+    def begin_epoch(self: Any, epoch: int, model: Any) -> Any:
+        check_alignments(self)
+        return begin(self, epoch, model)
+
+    return begin_epoch
+
+
+def check_alignments(task: Any) -> None:
+    """Raises OptionError if training data, loaded with alignments, have none or those of another corpus."""
+    config: Any = getattr(task, "cfg", None)
+    split = getattr(config, "train_subset", "train")
+    dataset: Any = getattr(task, "datasets", {}).get(split)
+    if not getattr(config, "load_alignments", False) or not hasattr(dataset, "align_dataset"):
+        return
+    languages = f"{getattr(config, 'source_lang', None)}-{getattr(config, 'target_lang', None)}"
+    found = f"--load-alignments: {getattr(config, 'data', None)} has"
+    prepare = "prepare the data with fairseq-preprocess --align-suffix SUFFIX and the languages of the training"
+    if dataset.align_dataset is None:
+        raise OptionError(f"{found} no alignments for the split {split} ({split}.align.{languages}.idx); {prepare}")
+    if len(dataset.align_dataset) != len(dataset):
+        raise OptionError(
+            f"{found} {len(dataset.align_dataset)} alignments for the {len(dataset)} sentences of the split {split}; "
+            f"{prepare}, one line for each sentence"
+        )
+
+
+ALIGNMENTS = Patch(
+    name="alignments",
+    reason="a training whose --load-alignments finds no file learns nothing of alignments, and says nothing",
+    wraps={"fairseq.tasks.fairseq_task:FairseqTask.begin_epoch": _with_alignments},
 )

@@ -10,6 +10,7 @@ of ``generate`` and ``translate`` of the hub interface.
 
 The loop of fairseq-generate looks up options in omegaconf's containers twenty times for every sentence, and makes
 strings of tensors symbol by symbol. It gets plain attributes, and the dictionary a list; what is printed is the same.
+It translates the part of ``--num-shards`` and ``--shard-id``, which stock ignores.
 """
 
 from argparse import Namespace
@@ -86,6 +87,9 @@ GROUPS = ("common", "common_eval", "dataset", "generation")
 def _with_plain_options(main: Callable[..., Any]) -> Callable[..., Any]:
     def _main(cfg: Any, output_file: Any) -> Any:
         plain = {name: Namespace(**cfg[name]) for name in GROUPS}
+        if plain["dataset"].num_shards > 1:  # stock takes the shard from options that only trainings have
+            shard = {"distributed_world_size": cfg.dataset.num_shards, "distributed_rank": cfg.dataset.shard_id}
+            plain["distributed_training"] = Namespace(**{**cfg.distributed_training, **shard})
         return main(Namespace(**{**{name: cfg[name] for name in cfg}, **plain}), output_file)
 
     return _main

@@ -140,9 +140,10 @@ def remedy(error: BaseException) -> Optional[str]:
     values["given"] = _option_of(values.get("file")) or "--path"
     if "folder" in values:  # a split consists of NAME.SRC-TGT.SRC.idx and so on
         names = sorted(path.name.split(".")[1] for path in Path(values["folder"]).glob("dict.*.txt"))
-        values["languages"] = " and ".join(names) or "none; fairseq-preprocess makes them"
+        none = "fairseq-preprocess makes them" if os.path.isdir(values["folder"]) else "there is no such folder"
+        values["languages"] = " and ".join(names) or f"none; {none}"
         files = [path.name.split(".") for path in Path(values["folder"]).glob("*.idx")]
-        present = sorted({f"{parts[0]} ({parts[1]})" for parts in files if len(parts) > 3})
+        present = sorted({f"{parts[0]} ({parts[1]})" for parts in files if len(parts) > 3 and parts[1] != "align"})
         values["present"] = ", ".join(present) or "no binarised split; fairseq-preprocess makes them"
     return line.format(**values)
 
@@ -216,8 +217,14 @@ def file_error(error: BaseException) -> Optional[str]:
         isinstance(error, FileExistsError) and not error.filename
     ):  # fairseq-preprocess writes no dictionary over another
         return f"{error}: exists; remove it, or name another folder"
-    file = error.filename or ""
+    file = str(error.filename or "").removesuffix("/dummy")  # which fairseq writes into --save-dir to try it
     return f"{_option_of(file)} {file}: {error.strerror}".lstrip() if file else str(error) or None
+
+
+def no_architecture(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """fairseq-train raises a RuntimeError without words."""
+    bare = type(error) is RuntimeError and not str(error)
+    return "--arch is missing, as in --arch lstm_adm; fairseq-hydra-train takes --config-dir and YAML" if bare else None
 
 
 RULES: List[Rule] = [from_worker, remedy, not_json, wrong_key, own_words, file_error]
@@ -270,6 +277,7 @@ ERRORS = Patch(
     reason="fairseq answers a mistake in an option or in the data folder with a stack trace",
     wraps={
         "fairseq.models:build_model": explained(unknown_model),
+        "fairseq.options:parse_args_and_arch": explained(no_architecture),
         "fairseq.trainer:Trainer.save_checkpoint": _unless_refused,
         "fairseq.search:LexicallyConstrainedBeamSearch.init_constraints": explained(no_constraints),
     },

@@ -30,6 +30,7 @@ import torch
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import flag
 from fairseq_attn_plugin.writing import whole_file
 
 from .wrapping import Patch, storing
@@ -194,6 +195,42 @@ LR_SCHEDULE = Patch(
         "fairseq.trainer:Trainer.save_checkpoint": storing(lambda trainer: {STATE: _state(trainer)}),
         "fairseq.trainer:Trainer.load_checkpoint": _with_last_metric,
         "fairseq.trainer:Trainer.begin_epoch": _going_on,
+    },
+)
+
+
+# ---- options of the model
+
+
+OF_MODEL = "model_options"
+
+
+def _of_model(trainer: Any) -> Dict[str, Any]:
+    cfg = trainer.cfg.model  # a namespace of all options where the model declares none
+    options: Any = OmegaConf.to_container(cfg) if OmegaConf.is_config(cfg) else {}
+    kinds = (bool, int, float, str, type(None))
+    return {OF_MODEL: {name: value for name, value in options.items() if isinstance(value, kinds)}}
+
+
+def _saying_what_differs(load: Callable[..., Any]) -> Callable[..., Any]:
+    def load_checkpoint(self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
+        extra_state = load(self, filename, *args, **kwargs)
+        before, now = (extra_state or {}).get(OF_MODEL, {}), _of_model(self)[OF_MODEL]
+        differ = [name for name in now if name in before and now[name] != before[name]]
+        if differ:
+            changes = ", ".join(f"{flag(name)} {now[name]} (was {before[name]})" for name in differ)
+            logger.warning(f"goes on from {filename} with other options of the model: {changes}")
+        return extra_state
+
+    return load_checkpoint
+
+
+MODEL_OPTIONS = Patch(
+    name="model_options",
+    reason="a training goes on with another attention or dropout than before, and says nothing",
+    wraps={
+        "fairseq.trainer:Trainer.save_checkpoint": storing(_of_model),
+        "fairseq.trainer:Trainer.load_checkpoint": _saying_what_differs,
     },
 )
 

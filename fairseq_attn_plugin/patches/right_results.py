@@ -5,7 +5,8 @@
 - ``--diverse-beam-groups`` stops with an IndexError in the first batch that does not begin the data set: numbers of
   sentences are looked up by their place in the data set. They are passed by their place in the batch.
 - ``--replace-unk``: stock opens a file called "@@ " without a file, takes the pairs of an alignment for numbers, and
-  looks up positions of subwords among words. Here unknown words are replaced before subwords are joined.
+  looks up positions of subwords among words. Here unknown words are replaced before subwords are joined. Stock scores
+  joined translations against references in subwords; here the subwords of references are joined as well.
 - ``--log-file``: stock opens the file again for every epoch.
 """
 
@@ -38,6 +39,8 @@ def _complete(batch_by_size: Callable[..., List[Any]]) -> Callable[..., List[Any
         limits = (max_tokens, max_sentences)
         if not isinstance(indices, np.ndarray):
             indices = np.fromiter(indices, dtype=np.int64, count=-1)
+        if not len(indices):
+            raise OptionError(f"--max-tokens {max_tokens}, or the greatest positions: every sentence is longer")
         batches = batch_by_size(
             indices, num_tokens_fn, num_tokens_vec, *limits, required_batch_size_multiple, fixed_shapes
         )
@@ -120,7 +123,7 @@ def _replacing(process: Callable[..., Any]) -> Callable[..., Any]:
 
         tokens = tgt_dict.string(hypo_tokens, extra_symbols_to_ignore=extra_symbols_to_ignore).split(" ")
         if tgt_dict.unk_string() in tokens:
-            if not len(alignment):
+            if alignment is None or not len(alignment):
                 raise OptionError("--replace-unk: needs the alignment of the words; add --print-alignment")
             tokens = replace_unknown(tokens, tokenize_line(src_str), positions_of(alignment), align_dict)
         text = post_process(" ".join(tokens), remove_bpe)
@@ -129,12 +132,42 @@ def _replacing(process: Callable[..., Any]) -> Callable[..., Any]:
     return post_process_prediction
 
 
+_JOINED: List[Optional[str]] = [None]  # how fairseq-generate joins subwords, while it replaces unknown words
+
+
+def _telling(main: Callable[..., Any]) -> Callable[..., Any]:
+    def _main(cfg: Any, output_file: Any) -> Any:
+        _JOINED[0] = None if cfg.generation.replace_unk is None else cfg.common_eval.post_process
+        try:
+            return main(cfg, output_file)
+        finally:
+            _JOINED[0] = None
+
+    return _main
+
+
+def _joining_references(dataset_of: Callable[..., Any]) -> Callable[..., Any]:
+    def dataset(self: Any, split: str) -> Any:
+        from fairseq.data.data_utils import post_process
+
+        found, symbol = dataset_of(self, split), _JOINED[0]
+        references: Any = getattr(found, "tgt", None)
+        if symbol and hasattr(references, "get_original_text") and not hasattr(references, "joins"):
+            original, references.joins = references.get_original_text, symbol
+            references.get_original_text = lambda index: post_process(original(index), symbol)
+        return found
+
+    return dataset
+
+
 UNKNOWN_WORDS = Patch(
     name="unknown_words",
     reason="fairseq-generate --replace-unk stops with an error",
     wraps={
         "fairseq.utils:load_align_dict": _reading_lexicons,
         "fairseq.utils:post_process_prediction": _replacing,
+        "fairseq.tasks.fairseq_task:FairseqTask.dataset": _joining_references,
+        "fairseq_cli.generate:_main": _telling,
     },
 )
 

@@ -20,7 +20,8 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from fairseq import checkpoint_utils
 
-from fairseq_attn_plugin.errors import OptionError, one_line
+from fairseq_attn_plugin.checkpoints import architecture
+from fairseq_attn_plugin.errors import OptionError, did_you_mean, one_line
 from fairseq_attn_plugin.options import earlier_values, file_options, flag, parse_overrides
 
 from .wrapping import Patch
@@ -85,11 +86,28 @@ def _merge(options: argparse.Namespace) -> None:
 def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
     def load_model_ensemble_and_task(filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
         result = load(filenames, arg_overrides, *args, **kwargs)
+        check_names(result[1], arg_overrides or {})
         check(result[0], arg_overrides or {})
         take_lexicon(result[0], arg_overrides or {}, result[2])
         return result
 
     return load_model_ensemble_and_task
+
+
+def check_names(cfg: Any, overrides: Dict[str, Any]) -> None:
+    """Raises OptionError for an override that neither a checkpoint's configuration ``cfg`` nor its model's class has:
+    fairseq ignores it."""
+    from fairseq.models import MODEL_DATACLASS_REGISTRY
+    from fairseq.tasks.translation import TranslationConfig
+
+    sections = [section if hasattr(section, "keys") else vars(section) for section in cfg.values() if section]
+    dataclass = MODEL_DATACLASS_REGISTRY.get(architecture(cfg.model))
+    known = {*OPTIONS, *TranslationConfig.__dataclass_fields__, *getattr(dataclass, "__dataclass_fields__", ())}
+    known.update(name for section in sections for name in section)
+    for name in overrides:
+        if name not in known:
+            hint = did_you_mean(name, known, "see the options of its training")
+            raise OptionError(f"--model-overrides {name}: is no option of the model of --path; {hint}")
 
 
 def check(models: Any, overrides: Dict[str, Any]) -> None:

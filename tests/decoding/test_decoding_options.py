@@ -85,6 +85,7 @@ def test_options_that_another_search_lacks(options):
         ({"temperature": "hot"}, "--temperature 'hot': must be above 0"),
         ({"sampling": True, "diversity_rate": 0.5}, "--sampling and --diversity-rate: are different searches"),
         ({"retain_iter_history": True}, "--retain-iter-history: is for models"),
+        ({"iter_decode_max_iter": 5}, "--iter-decode-max-iter: is for models"),
     ],
     ids=str,
 )
@@ -135,6 +136,15 @@ def test_text_that_is_not_utf8(command, tmp_path):
     (tmp_path / "text").write_bytes(b"a \xff b\n")
     failed = command("interactive", "--input", tmp_path / "text", fails=True)
     assert failed.error.startswith("--input (default: stdin) is not UTF-8")
+
+
+def test_shards_are_translated_apart(command):
+    def numbers(*options):
+        lines = command("generate", "--gen-subset", "test", "--beam", 1, *options).stdout.splitlines()
+        return [line.split("\t")[0] for line in lines if line.startswith("H-")]
+
+    parts = [numbers("--num-shards", 2, "--shard-id", shard, "--batch-size", 5) for shard in (0, 1)]
+    assert all(parts) and sorted(parts[0] + parts[1]) == sorted(numbers())
 
 
 @pytest.mark.parametrize("search", [[], ["--sampling", "--sampling-topk", 10]], ids=["beam", "sampling"])

@@ -73,6 +73,12 @@ NONE = "there is no such option with these settings"
         (CHOICES.format("bert"), "--arch bert: is unknown; choose from lstm, lstm_soft, lstm_adm"),
         ("unrecognized arguments: --dropot=0.3 --lrr 3", f"--dropot: {NONE}; did you mean --dropout?"),
         ("unrecognized arguments: --zzz", f"--zzz: {NONE}; the --help of the command lists the options"),
+        ("unrecognized arguments: --objective x", f"--objective: {NONE}; it belongs to --criterion latent_alignment"),
+        (
+            "unrecognized arguments: --label-smoothing 0.1",
+            f"--label-smoothing: {NONE}; it belongs to --criterion agreement or guided_alignment or "
+            "label_smoothed_cross_entropy or others",
+        ),
         ("unrecognized arguments: more data", "more data: belongs to no option; options begin with --"),
         ("argument --lr: expected one argument", "argument --lr: expected one argument"),
     ],

@@ -224,6 +224,10 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
         ("generate", "-s yy -t xx", f"--source-lang yy --target-lang xx: checkpoint {path} translates from xx to yy"),
     ):
         assert mistake(f"fairseq-{tool}", tiny_data, "--path", path, *options.split()).startswith(expected)
+    line = mistake(
+        "fairseq-generate", tiny_data, "--path", zoo("lstm_soft").last, "--model-overrides", "{'dropuot': 1}"
+    )
+    assert line == "--model-overrides dropuot: is no option of the model of --path; did you mean dropout?"
     state = torch.load(path)
     words = state["model"]["decoder.embed_tokens.weight"]
     state["model"]["decoder.embed_tokens.weight"] = torch.cat([words, words[:1]])
@@ -239,6 +243,16 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
     assert "does not fit the model: " in line and "size mismatch for encoder.lstm.weight_ih_l0" in line
     line = mistake(*command, *TINY["lstm"], "--lr-scheduler", "polynomial_decay")
     assert line == "--total-num-update is missing: the chosen --lr-scheduler needs it"
+
+
+def test_what_a_training_lacks(tiny_data, tmp_path):
+    """An architecture, a folder to save to, and links: another criterion than guided_alignment ignores them."""
+    assert mistake("fairseq-train", tiny_data, "--optimizer", "sgd").startswith("--arch is missing, as in --arch lstm")
+    (tmp_path / "file").touch()
+    line = run_tool(*training(tiny_data, "lstm_soft", tmp_path / "file"), fails=True).error
+    assert line == f"--save-dir {tmp_path}/file: Not a directory"
+    line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, "--load-alignments"), fails=True).error
+    assert line.startswith(f"--load-alignments: {tiny_data} has no alignments for the split train")
 
 
 def test_a_training_that_diverges(tiny_data, tmp_path):

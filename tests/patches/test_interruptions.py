@@ -152,6 +152,12 @@ def short(tiny_data, tmp_path):
     return run
 
 
+def test_a_training_that_goes_on_with_other_options_of_the_model_says_so(short):
+    assert "other options" not in short(1) + short(2)
+    changed = "other options of the model: --dropout 0.5 (was 0.2), --attention-normalizer sparsemax (was softmax)"
+    assert changed in short(3, "--dropout", 0.5, "--attention-normalizer", "sparsemax")
+
+
 def test_a_schedule_that_starts_again_does_not_have_the_metric(short):
     def rate(epochs, *options):
         schedule = ["--lr-scheduler", "reduce_lr_on_plateau", *FALLS.split(), "--patience", 0]

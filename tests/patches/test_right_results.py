@@ -66,11 +66,11 @@ def generate(folder, *options):
     """{sentence: words} of the hypotheses and of the alignments."""
     raw = ["--dataset-impl", "raw", "--beam", 1]
     found = training.generate(folder / "bin", folder / "checkpoint_last.pt", *raw, *options)
-    return [{number: line[-1].split() for number, line in found[kind].items()} for kind in "HA"]
+    return [{number: line[-1].split() for number, line in found[kind].items()} for kind in "HAT"]
 
 
 def test_each_unknown_word_is_looked_up_or_copied(unknown):
-    expected, links = generate(unknown, "--print-alignment", "hard")
+    expected, links, _ = generate(unknown, "--print-alignment", "hard")
     source = [line.split() for line in (unknown / "test.xx").read_text().splitlines()]
     assert sum("<unk>" in words for words in expected.values()) > 4
     for number, words in expected.items():
@@ -82,6 +82,13 @@ def test_each_unknown_word_is_looked_up_or_copied(unknown):
     for kind in ("hard", "soft"):
         options = ["--replace-unk", unknown / "lexicon.tsv", "--print-alignment", kind]
         assert generate(unknown, *options)[0] == expected
+
+
+def test_references_are_joined_as_the_translations_are(unknown):
+    """Their letters are subwords of SentencePiece whose blanks are lost."""
+    options = ["--replace-unk", unknown / "lexicon.tsv", "--print-alignment", "hard", "--remove-bpe", "sentencepiece"]
+    lines = (unknown / "test.yy").read_text().splitlines()
+    assert generate(unknown, *options)[2] == {number: [line.replace(" ", "")] for number, line in enumerate(lines)}
 
 
 def test_fairseqs_option_without_file_or_alignment():
