@@ -65,7 +65,11 @@ def _one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str
     if direction not in known:
         raise OptionError(f"--direction {direction}: {name} translates {' and '.join(known)}; choose one of these")
     config["model"] = _model_config(config["model"])
-    config["task"] = _task_config(config["task"], *_languages(direction, known))
+    source, target = _languages(direction, known)
+    # the data folder may have chosen the languages: with the larger limit no training sentence is too long
+    sides = ("max_source_positions", "max_target_positions")
+    longest = max(config["task"].get(side) or 1024 for side in sides)
+    config["task"].update(source_lang=source, target_lang=target, **dict.fromkeys(sides, longest))
     smoothing, by_sentence = (config["criterion"].get(key) for key in ("label_smoothing", "sentence_avg"))
     config["criterion"] = {
         "_name": "label_smoothed_cross_entropy",
@@ -91,13 +95,6 @@ def _model_config(saved: Dict[str, Any]) -> Dict[str, Any]:
     for side in ("encoder", "decoder"):
         config[f"{side}_embed_path"], config[f"{side}_freeze_embed"] = None, False
     return {**config, "_name": "attn_lstm"}
-
-
-def _task_config(saved: Dict[str, Any], source: str, target: str) -> Dict[str, Any]:
-    # the data folder may have chosen the languages: with the larger limit no training sentence is too long
-    sides = ("max_source_positions", "max_target_positions")
-    longest = max(saved.get(side) or 1024 for side in sides)
-    return {**saved, "source_lang": source, "target_lang": target, **dict.fromkeys(sides, longest)}
 
 
 def _languages(direction: str, known: Sequence[str]) -> Tuple[str, str]:

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import logging
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Callable, Dict, Iterable, List, Tuple, Type
+from importlib.metadata import entry_points
+from typing import Any, Callable, Dict, List, Tuple, Type
 
 from ..errors import OptionError
 from ..options import flag
@@ -167,19 +167,15 @@ GROUP = "fairseq_attn_plugin"
 EARLIER = "fairseq_attn_plugin.attention"  # the group's first name
 
 
-def _found() -> Iterable[EntryPoint]:
-    every = entry_points()
-    found = [entry for group in (GROUP, EARLIER) for entry in every.select(group=group)]
-    return {(entry.name, entry.value): entry for entry in found}.values()
-
-
 def load_entry_points() -> None:
     """Imports the modules of all entry points of the group.
 
     A module that cannot be imported costs a warning of one line: a broken package must not stop a training that does
     not need it.
     """
-    for entry in _found():
+    every = entry_points()
+    found = [entry for group in (GROUP, EARLIER) for entry in every.select(group=group)]
+    for entry in {(entry.name, entry.value): entry for entry in found}.values():
         try:
             # Not entry.load(): the package may be the one that is being imported and that has imported us.
             import_module(entry.value.partition(":")[0].strip())

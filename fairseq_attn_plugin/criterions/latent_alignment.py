@@ -51,6 +51,7 @@ from .objectives import (
     objective_options,
 )
 from .objectives.enumerated import soft
+from .objectives.objective import kl_divergence
 from .vocabulary_losses import unwrapped
 
 MOST_SAMPLES = 1000  # more is a slip, and takes hours for a batch
@@ -284,7 +285,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
         if batch.latent.log_posterior is None:
             return terms
         frozen = batch.latent.log_prior.detach()
-        kl = batch.sum((batch.log_posterior.exp() * (batch.log_posterior - frozen)).sum(-1))
+        kl = batch.sum(kl_divergence(batch.log_posterior, frozen))
         return terms._replace(loss=terms.loss + kl, kl=kl.detach())
 
     def _validate(self, model: Any, batch: Batch) -> Tuple[Tensor, Dict[str, Any]]:

@@ -123,17 +123,14 @@ class FusedAdam(FairseqAdam):
         """Limits the norm of all gradients to ``max_norm`` (if it is above 0) in the next update; returns the norm."""
         if not self.fused:
             return super().clip_grad_norm(max_norm, aggregate_norm_fn)
-        norm: Tensor = self._norm(aggregate_norm_fn) * self._optimizer.factor
+        grads = [p.grad for p in self.params if p.grad is not None]
+        # on a GPU a few kernels for all, where fairseq has two each
+        norms = torch._foreach_norm(grads) if grads else [torch.zeros(())]
+        norm: Tensor = torch.linalg.vector_norm(torch.stack(norms), dtype=torch.float32)
+        norm = (norm if aggregate_norm_fn is None else aggregate_norm_fn(norm)) * self._optimizer.factor
         if max_norm > 0:
             self.multiply_grads((float(max_norm) / (norm + 1e-6)).clamp(max=1))
         return norm
-
-    def _norm(self, aggregate_norm_fn: Optional[Callable[[Tensor], Tensor]]) -> Tensor:
-        """The norm of the gradients as they were summed: on a GPU a few kernels for all, where fairseq has two each."""
-        grads = [p.grad for p in self.params if p.grad is not None]
-        norms = torch._foreach_norm(grads) if grads else [torch.zeros(())]
-        norm = torch.linalg.vector_norm(torch.stack(norms), dtype=torch.float32)
-        return norm if aggregate_norm_fn is None else aggregate_norm_fn(norm)
 
 
 # The trainer resumes with an optimizer of the same class name only, and the states are the same.

@@ -67,12 +67,12 @@ def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
     at_least(args, first=0)
-    first = FIRST if args.first is None else args.first
     systems = open_systems(with_attention(args.files, BEAM))
     weights = weights_of(systems, args.weights.split(",") if args.weights else None)
     header = systems[0].header
-    first = first or max(header.sentences, 1)
-    count = min(first, max(header.sentences, 1)) if numbers is None else len(numbers)
+    total = max(header.sentences, 1)
+    first = min((FIRST if args.first is None else args.first) or total, total)
+    count = first if numbers is None else len(numbers)
     gold: Optional[List[GoldAlignment]] = None
     if args.gold:
         gold = read_gold(args.gold, args.one_based, [None] * header.sentences)

@@ -8,7 +8,7 @@ Beside these are samples, entropies and divergences of distributions over source
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Type
 
 import torch
 from torch import Tensor
@@ -102,10 +102,6 @@ class Batch(NamedTuple):
     def mean_nll(self, out: NLL) -> Tensor:
         """-log p(y | z) without label smoothing, mean over the K alignments of ``out``, summed over the words."""
         return -self.sum(out.log_likelihood.mean(-1))
-
-    def zeros(self, count: int) -> Tuple[Tensor, ...]:
-        """``count`` scalar zeros, as initial values of sums."""
-        return tuple(self.latent.log_prior.new_zeros(()) for _ in range(count))
 
 
 class MovingAverage:

@@ -153,7 +153,7 @@ def concentrations(batch: Batch) -> Tuple[Tensor, Tensor]:
 
 def _averaged(batch: Batch, settings: Settings, draw: Callable[[], Tensor], kl: Tensor) -> Terms:
     """Means over ``num_samples`` relaxed samples, plus the KL."""
-    total, reconstruction, correct = batch.zeros(3)
+    total = reconstruction = correct = batch.latent.log_prior.new_zeros(())
     for _ in range(settings.num_samples):
         out = batch.relaxed(draw(), settings.smoothing)
         total = total + out.total / settings.num_samples

@@ -42,7 +42,7 @@ def sparse_marginal(batch: Batch, settings: Settings, average: MovingAverage) ->
     """-log sum_j p(j) p(y|j) over the support of the prior."""
     if batch.latent.split:
         return marginal(batch, settings, average)
-    loss, value, correct = batch.zeros(3)
+    loss = value = correct = batch.latent.log_prior.new_zeros(())
     for group in _groups(batch, batch.latent.log_prior):
         out = mixture_nll(group.words, group.log_weights, settings.smoothing, group.mixture)
         loss = loss + out.total
@@ -56,7 +56,7 @@ def sparse_elbo(batch: Batch, settings: Settings, average: MovingAverage) -> Ter
     """-sum_j q(j) log p(y|j) + KL(q || p), the first sum over the support of q."""
     if batch.latent.split:
         return elbo_enum(batch, settings, average)
-    loss, reconstruction, correct = batch.zeros(3)
+    loss = reconstruction = correct = batch.latent.log_prior.new_zeros(())
     for group in _groups(batch, batch.log_posterior):
         weights = group.log_weights.exp()
         out = expected_nll(group.words, weights, settings.smoothing, group.mixture)
