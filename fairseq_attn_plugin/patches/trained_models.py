@@ -104,8 +104,8 @@ def check_names(cfg: Any, overrides: Dict[str, Any]) -> None:
     dataclass = MODEL_DATACLASS_REGISTRY.get(architecture(cfg.model))
     known = {*OPTIONS, *TranslationConfig.__dataclass_fields__, *getattr(dataclass, "__dataclass_fields__", ())}
     known.update(name for section in sections for name in section)
-    # fairseq-validate passes all of its own options as overrides, --model-overrides among them
-    for name in parse_overrides(overrides["model_overrides"]) if "model_overrides" in overrides else overrides:
+    known.update(cfg)  # fairseq-validate passes all of its options, with --task and --criterion
+    for name in overrides:
         if name not in known:
             hint = did_you_mean(name, known, "see the options of its training")
             raise OptionError(f"--model-overrides {name}: is no option of the model of --path; {hint}")
