@@ -49,7 +49,7 @@ class Penalty(NamedTuple):
     """A term that a mechanism adds to the training loss, by a name that ends in ``_penalty``; or, with weight 0 and a
     name that ends in ``_statistic``, a quantity that is only logged."""
 
-    value: Tensor  # a sum over target words, of a penalty in nats; of parameters: for each word
+    value: Tensor  # summed over the target words, a penalty in nats; a penalty of parameters for one word
     weight: float  # its factor in the loss
 
 

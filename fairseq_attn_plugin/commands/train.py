@@ -85,7 +85,8 @@ def _end(number: int, frame: object) -> NoReturn:
 def _run(args: argparse.Namespace) -> None:
     languages, columns = _languages(args), _columns(args.columns)
     if len(args.user_dir or ()) > 1:
-        raise OptionError(f"--user-dir {' '.join(args.user_dir)}: fairseq-train takes one; import the others there")
+        folders = " ".join(args.user_dir)
+        raise OptionError(f"--user-dir {folders}: fairseq-train takes one; import the others in its __init__.py")
     at_least(args, subword_size=0, max_epoch=1, patience=1, seed=0)
     files: Dict[str, Optional[List[Path]]] = {"train": args.pairs, "valid": args.valid, "test": args.test}
     folder = args.out or Path(f"{'-'.join(languages)}.{args.arch}")

@@ -26,7 +26,7 @@ def segment(
         folder: of the corpus; it also gets ``codes`` and ``vocab.LANGUAGE``, or ``spm.model``
         languages: of the two sides
         kind: one of ``KINDS``
-        size: number of merges, or of pieces; a small corpus may have fewer, a corpus of many characters has more pieces
+        size: number of merges, or of pieces. A small corpus has fewer. A corpus with more characters has more pieces
         run: runs a command, given its words
         jobs: number of processes of subword-nmt
         known: split subwords that train does not have into smaller ones (subword-nmt)

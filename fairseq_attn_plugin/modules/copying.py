@@ -98,7 +98,7 @@ class Copying(nn.Module):
             sentences, steps = words.ne(targets.pad).nonzero(as_tuple=True)  # no product is wasted on padding
             flat = features[sentences, steps], weights[sentences, steps], words[sentences, steps]
         # of each source word the first place in its sentence: the first of the greatest
-        places = ids.unsqueeze(1).eq(ids.unsqueeze(2)).to(torch.uint8).argmax(2)
+        places = ids.unsqueeze(1).eq(ids.unsqueeze(2)).to(torch.uint8).argmax(2) if targets.smoothing else ids
         at_once = rows_of_a_block(features, 4 * len(vocabulary[0]))
 
         def block(x: Tensor, a: Tensor, y: Tensor, rows: Tensor) -> Tuple[Tensor, Tensor]:

@@ -140,8 +140,9 @@ def fitting_size(words: int) -> int:
 
 
 def scored_by(language: str) -> Optional[str]:
-    """The tokeniser of sacrebleu for a language that writes no blanks between words; None for others."""
-    return SCORED_BY.get(language.partition("_")[0].lower())
+    """The tokeniser of sacrebleu for a language that writes no blanks between words, as in zh_Hant; None for others."""
+    found = re.fullmatch("([a-z]{2})(_([A-Z][a-z]{3}|[A-Za-z]{2}))?", language)
+    return SCORED_BY.get(found[1]) if found else None
 
 
 def tokenizer_of(pairs: Sequence[Pair], languages: Sequence[str]) -> str:

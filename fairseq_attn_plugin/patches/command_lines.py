@@ -158,8 +158,8 @@ def _belongs_to(option: str) -> str:
         classes = registry["dataclass_registry"].items()
         having = [chosen for chosen, one in classes if name in getattr(one, "__dataclass_fields__", ())]
         if having:
-            others = [] if len(having) < 4 else ["others"]
-            return f"it belongs to --{kind.replace('_', '-')} {' or '.join([*sorted(having)[:3], *others])}"
+            *others, last = sorted(having) if len(having) < 4 else [*sorted(having)[:3], "others"]
+            return f"it belongs to --{kind.replace('_', '-')} " + " or ".join(filter(None, [", ".join(others), last]))
     return ""
 
 

@@ -8,7 +8,7 @@
 - Stock numbers words by the lines of ``dict.LANG.txt``, and a checkpoint has numbers only. Data that were prepared anew
   may have the same words in another order: the model then reads and writes other words, without a message. A hash of
   each dictionary is stored in the checkpoint. Checkpoints without hashes are taken as they are.
-- Stock trains without alignments where ``--load-alignments`` finds none.
+- Stock trains without alignments where ``--load-alignments`` finds none. Here it is refused.
 - A split whose file ends in ``.fasta`` is refused: stock gives its path to a shell.
 """
 

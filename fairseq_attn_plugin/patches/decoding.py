@@ -87,10 +87,16 @@ GROUPS = ("common", "common_eval", "dataset", "generation")
 def _with_plain_options(main: Callable[..., Any]) -> Callable[..., Any]:
     def _main(cfg: Any, output_file: Any) -> Any:
         plain = {name: Namespace(**cfg[name]) for name in GROUPS}
-        if plain["dataset"].num_shards > 1:  # stock takes the shard from options that only trainings have
-            shard = {"distributed_world_size": cfg.dataset.num_shards, "distributed_rank": cfg.dataset.shard_id}
+        shards = cfg.dataset.num_shards
+        if shards > 1:  # stock reads the shard from the options of distributed training alone
+            shard = {"distributed_world_size": shards, "distributed_rank": cfg.dataset.shard_id}
             plain["distributed_training"] = Namespace(**{**cfg.distributed_training, **shard})
-        return main(Namespace(**{**{name: cfg[name] for name in cfg}, **plain}), output_file)
+        try:
+            return main(Namespace(**{**{name: cfg[name] for name in cfg}, **plain}), output_file)
+        except ZeroDivisionError:  # a shard without a batch has no time to divide by
+            fewer = "less: there are fewer batches, of which a smaller --batch-size makes more"
+            need(shards == 1, cfg.dataset, "num_shards", fewer)
+            raise
 
     return _main
 

@@ -217,14 +217,16 @@ def file_error(error: BaseException) -> Optional[str]:
         isinstance(error, FileExistsError) and not error.filename
     ):  # fairseq-preprocess writes no dictionary over another
         return f"{error}: exists; remove it, or name another folder"
-    file = str(error.filename or "").removesuffix("/dummy")  # which fairseq writes into --save-dir to try it
+    file = error.filename or ""
+    if os.path.basename(file) == "dummy" and not os.path.exists(file):  # fairseq tries --save-dir by such a file
+        file = os.path.dirname(file)
     return f"{_option_of(file)} {file}: {error.strerror}".lstrip() if file else str(error) or None
 
 
 def no_architecture(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     """fairseq-train raises a RuntimeError without words."""
     bare = type(error) is RuntimeError and not str(error)
-    return "--arch is missing, as in --arch lstm_adm; fairseq-hydra-train takes --config-dir and YAML" if bare else None
+    return "--arch is missing; give one, as in --arch lstm_adm (fairseq-hydra-train takes YAML)" if bare else None
 
 
 RULES: List[Rule] = [from_worker, remedy, not_json, wrong_key, own_words, file_error]

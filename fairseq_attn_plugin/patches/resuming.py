@@ -8,6 +8,7 @@
 - **The learning rate:** stock saves an epoch's checkpoint before it gives the epoch's metric to the scheduler, and not
   all numbers of the scheduler, all of which are stored here. A training that is resumed with other options of the
   scheduler goes on as in stock fairseq.
+- **Other options of the model** than those of the checkpoint are named in a warning; stock says nothing.
 - ``--patience``: its best score is not ``save_checkpoint.best``, which changes only with those validations after which
   a checkpoint is saved.
 - **Checkpoints are whole:** all are written beside their places, as ``NAME.pt.partial``, down to the disk, and renamed;
@@ -27,10 +28,11 @@ import sys
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
 import torch
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import flag
+from fairseq_attn_plugin.options import file_options, flag
 from fairseq_attn_plugin.writing import whole_file
 
 from .wrapping import Patch, storing
@@ -206,10 +208,13 @@ OF_MODEL = "model_options"
 
 
 def _of_model(trainer: Any) -> Dict[str, Any]:
-    cfg = trainer.cfg.model  # a namespace of all options where the model declares none
-    options: Any = OmegaConf.to_container(cfg) if OmegaConf.is_config(cfg) else {}
-    kinds = (bool, int, float, str, type(None))
-    return {OF_MODEL: {name: value for name, value in options.items() if isinstance(value, kinds)}}
+    cfg = trainer.cfg.model
+    dataclass = MODEL_DATACLASS_REGISTRY.get(getattr(cfg, "_name", None))
+    if dataclass is None or not OmegaConf.is_config(cfg):  # a namespace with the options of everything
+        return {OF_MODEL: {}}
+    files, kinds = file_options(dataclass), (bool, int, float, str, type(None))  # a file may have been moved
+    options: Any = OmegaConf.to_container(cfg)
+    return {OF_MODEL: {name: x for name, x in options.items() if isinstance(x, kinds) and name not in files}}
 
 
 def _saying_what_differs(load: Callable[..., Any]) -> Callable[..., Any]:
@@ -217,7 +222,7 @@ def _saying_what_differs(load: Callable[..., Any]) -> Callable[..., Any]:
         extra_state = load(self, filename, *args, **kwargs)
         before, now = (extra_state or {}).get(OF_MODEL, {}), _of_model(self)[OF_MODEL]
         differ = [name for name in now if name in before and now[name] != before[name]]
-        if differ:
+        if differ and self.data_parallel_rank == 0:
             changes = ", ".join(f"{flag(name)} {now[name]} (was {before[name]})" for name in differ)
             logger.warning(f"goes on from {filename} with other options of the model: {changes}")
         return extra_state

@@ -39,8 +39,11 @@ def _complete(batch_by_size: Callable[..., List[Any]]) -> Callable[..., List[Any
         limits = (max_tokens, max_sentences)
         if not isinstance(indices, np.ndarray):
             indices = np.fromiter(indices, dtype=np.int64, count=-1)
-        if not len(indices):
-            raise OptionError(f"--max-tokens {max_tokens}, or the greatest positions: every sentence is longer")
+        if not len(indices) and required_batch_size_multiple > 1:  # stock would fail, and otherwise returns no batch
+            raise OptionError(
+                "every sentence is longer than --max-tokens, --max-source-positions or --max-target-positions allow; "
+                "raise them"
+            )
         batches = batch_by_size(
             indices, num_tokens_fn, num_tokens_vec, *limits, required_batch_size_multiple, fixed_shapes
         )
@@ -148,11 +151,13 @@ def _telling(main: Callable[..., Any]) -> Callable[..., Any]:
 
 def _joining_references(dataset_of: Callable[..., Any]) -> Callable[..., Any]:
     def dataset(self: Any, split: str) -> Any:
+        found, symbol = dataset_of(self, split), _JOINED[0]
+        if not symbol:
+            return found
         from fairseq.data.data_utils import post_process
 
-        found, symbol = dataset_of(self, split), _JOINED[0]
         references: Any = getattr(found, "tgt", None)
-        if symbol and hasattr(references, "get_original_text") and not hasattr(references, "joins"):
+        if hasattr(references, "get_original_text") and not hasattr(references, "joins"):
             original, references.joins = references.get_original_text, symbol
             references.get_original_text = lambda index: post_process(original(index), symbol)
         return found

@@ -2,7 +2,7 @@
 
 - fairseq-generate, -interactive and -validate take a model's options from its checkpoint, and change them by
   ``--model-overrides "{'latent_topk': 5}"``. The options of :data:`OPTIONS` have flags of their own there, which are
-  merged into the overrides and win over entries of the same name.
+  merged into the overrides and win over entries of the same name. A name that no model has is refused.
 - Options that name files whose contents become parameters or buffers (an election, a table of words, a teacher, a
   lexicon, word vectors; ``option(file=True)``) are left out when a model is built for a checkpoint, which holds the
   contents. A continued training builds its model as it did at first.
@@ -20,7 +20,6 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from fairseq import checkpoint_utils
 
-from fairseq_attn_plugin.checkpoints import architecture
 from fairseq_attn_plugin.errors import OptionError, did_you_mean, one_line
 from fairseq_attn_plugin.options import earlier_values, file_options, flag, parse_overrides
 
@@ -86,7 +85,8 @@ def _merge(options: argparse.Namespace) -> None:
 def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
     def load_model_ensemble_and_task(filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
         result = load(filenames, arg_overrides, *args, **kwargs)
-        check_names(result[1], arg_overrides or {})
+        if "data" not in (arg_overrides or {}):  # fairseq-validate, --lm-path and hubs pass more than --model-overrides
+            check_names(result[0], result[1], arg_overrides or {})
         check(result[0], arg_overrides or {})
         take_lexicon(result[0], arg_overrides or {}, result[2])
         return result
@@ -94,17 +94,18 @@ def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
     return load_model_ensemble_and_task
 
 
-def check_names(cfg: Any, overrides: Dict[str, Any]) -> None:
-    """Raises OptionError for an override that neither a checkpoint's configuration ``cfg`` nor its model's class has:
-    fairseq ignores it."""
-    from fairseq.models import MODEL_DATACLASS_REGISTRY
-    from fairseq.tasks.translation import TranslationConfig
+def check_names(models: Any, cfg: Any, overrides: Dict[str, Any]) -> None:
+    """Raises OptionError for an override that no model has, which fairseq ignores.
 
-    sections = [section if hasattr(section, "keys") else vars(section) for section in cfg.values() if section]
-    dataclass = MODEL_DATACLASS_REGISTRY.get(architecture(cfg.model))
-    known = {*OPTIONS, *TranslationConfig.__dataclass_fields__, *getattr(dataclass, "__dataclass_fields__", ())}
-    known.update(name for section in sections for name in section)
-    known.update(cfg)  # fairseq-validate passes all of its options, with --task and --criterion
+    Args:
+        models: the models of ``--path``
+        cfg: the configuration of the last one
+        overrides: the dictionary of ``--model-overrides``
+    """
+    sections = [one if hasattr(one, "keys") else getattr(one, "__dict__", {}) for one in cfg.values()]
+    classes = [getattr(type(model), "__dataclass", None) for model in models]
+    known = {*OPTIONS, *(name for section in sections for name in section)}
+    known.update(name for one in classes for name in getattr(one, "__dataclass_fields__", ()))
     for name in overrides:
         if name not in known:
             hint = did_you_mean(name, known, "see the options of its training")

@@ -19,7 +19,7 @@ def positions_of(alignment: Sequence[Any]) -> Dict[int, int]:
     Args:
         alignment: pairs (source, target) as of ``--print-alignment hard``, or rows of weights as of ``soft``: a row
             for each target token and the end, with a weight for each source token and the end; the greatest weight
-            counts
+            counts, and a row without any weight on a token has no position
     """
     if all(len(item) == 2 and all(isinstance(index, int) for index in item) for item in alignment):
         return {target: source for source, target in alignment}

@@ -145,6 +145,8 @@ def test_shards_are_translated_apart(command):
 
     parts = [numbers("--num-shards", 2, "--shard-id", shard, "--batch-size", 5) for shard in (0, 1)]
     assert all(parts) and sorted(parts[0] + parts[1]) == sorted(numbers())
+    failed = command("generate", "--gen-subset", "test", "--num-shards", 99, "--shard-id", 98, fails=True)
+    assert failed.error.startswith("--num-shards 99: must be less: there are fewer batches")
 
 
 @pytest.mark.parametrize("search", [[], ["--sampling", "--sampling-topk", 10]], ids=["beam", "sampling"])

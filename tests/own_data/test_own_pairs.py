@@ -155,6 +155,7 @@ def test_size_of_subwords_and_tokeniser_follow_the_corpus():
         tokenizer_of(READ, ["de", "en"]) == "moses"
         and tokenizer_of([("The dog is here.", "那只狗在这里睡觉而且很高兴。" * 2)], ["en", "xx"]) == "none"
         and tokenizer_of([("我喜欢你。", "I like you.")], ["zh_Hant", "en"]) == "none"
+        and tokenizer_of([("a b", "b c")], ["my_corpus", "lo_case"]) == "moses"
     )
 
 

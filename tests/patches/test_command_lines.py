@@ -76,7 +76,7 @@ NONE = "there is no such option with these settings"
         ("unrecognized arguments: --objective x", f"--objective: {NONE}; it belongs to --criterion latent_alignment"),
         (
             "unrecognized arguments: --label-smoothing 0.1",
-            f"--label-smoothing: {NONE}; it belongs to --criterion agreement or guided_alignment or "
+            f"--label-smoothing: {NONE}; it belongs to --criterion agreement, guided_alignment, "
             "label_smoothed_cross_entropy or others",
         ),
         ("unrecognized arguments: more data", "more data: belongs to no option; options begin with --"),

@@ -247,7 +247,7 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
 
 def test_what_a_training_lacks(tiny_data, tmp_path):
     """An architecture, a folder to save to, and links: another criterion than guided_alignment ignores them."""
-    assert mistake("fairseq-train", tiny_data, "--optimizer", "sgd").startswith("--arch is missing, as in --arch lstm")
+    assert mistake("fairseq-train", tiny_data, "--optimizer", "sgd").startswith("--arch is missing; give one")
     (tmp_path / "file").touch()
     line = run_tool(*training(tiny_data, "lstm_soft", tmp_path / "file"), fails=True).error
     assert line == f"--save-dir {tmp_path}/file: Not a directory"

@@ -36,7 +36,7 @@ def train(tiny_data, folder, *options, fails=True):
         ("--adam-betas 0.9,1.5", "--adam-betas 1.5: must be two numbers, each at least 0 and less than 1"),
         ("--adam-betas 0.9", "--adam-betas 0.9: must be two numbers, each at least 0 and less than 1, as in '(0.9, 0."),
         ("--eval-bleu --eval-bleu-args {beam:5}", "--eval-bleu-args {beam:5}: must be JSON, as in '{\"beam\": 5}' (Ex"),
-        ("--max-tokens 1", "--max-tokens 1, or the greatest positions: every sentence is longer"),
+        ("--max-tokens 1", "every sentence is longer than --max-tokens, --max-source-positions or"),
         ("--eval-bleu --eval-bleu-detok foo", "--eval-bleu-detok foo: there is none of this name"),
         ("--optimizer fused_adam --adam-eps 0", "--adam-eps 0.0: must be above 0"),
         ("--lr=", "--lr '': must be a number"),

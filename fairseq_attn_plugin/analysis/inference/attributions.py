@@ -148,7 +148,7 @@ def _attributed(
     return result
 
 
-# of a batch, whose ``id`` is the place of each row in the sentences, by computing so many subwords at a time
+# of a batch: the id of each row is its place in the sentences; the last argument bounds the subwords of a batch
 MATRICES: Dict[str, Callable[[LoadedModels, Sequence[SourceSentence], Dict[str, Any], int], Tensor]] = {
     "bayes": _posterior,
     "saliency": partial(_attributed, method=saliency),

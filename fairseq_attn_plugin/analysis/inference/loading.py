@@ -13,6 +13,7 @@ from fairseq import checkpoint_utils, utils
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
+from fairseq_attn_plugin.patches.trained_models import check_names
 
 
 class LoadedModels(NamedTuple):
@@ -76,6 +77,7 @@ def load_models(
             f"{option} {path}: its task needs {name.name}, which {data} does not have; it must be a translation model, "
             "and the folder must hold its data"
         ) from None
+    check_names(models, saved, overrides or {})
     if not getattr(task.cfg, "source_lang", None) or not getattr(task.cfg, "target_lang", None):
         raise OptionError(f"{option} {path}: its task has no source and target language; must be a translation model")
     for model in models:

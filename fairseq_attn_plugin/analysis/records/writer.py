@@ -134,12 +134,15 @@ class RecordWriter:
 
     def close(self) -> None:
         """Closes the file and keeps its sentences for the next writer. A second call does nothing."""
+        if self._stream.closed:
+            return
         try:
-            if not self.next and self.partial.exists() and not self._written:
-                self.partial.unlink()  # it holds only a header; another writer may lock the file once it is closed
-            self._stream.close()
+            if not self.next and not self._written:  # it holds only a header
+                self.partial.unlink(missing_ok=True)  # another writer may lock the file once it is closed
         except OSError as error:
             raise self._failed(error) from None
+        finally:
+            self._stream.close()
 
     def finish(self) -> None:
         """Moves everything to its final name, and closes the file: until then no other process can open it."""

@@ -85,6 +85,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             body = self.rfile.read(length)
         except (TimeoutError, ConnectionError):
+            body = b""
+        if len(body) < length:
             return self._refuse(400, "the request was cut short")
         try:
             found = self.server.answer(body)

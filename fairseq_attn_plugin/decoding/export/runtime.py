@@ -63,8 +63,8 @@ class Hypothesis:
         return result
 
     def alignment(self):
-        """(source, target) of each target word and the source word with the greatest weight."""
-        return [(int(weights.argmax()), word) for word, weights in enumerate(self.word_attention())]
+        """(source, target) of each target word that has weights, and the source word with the greatest one."""
+        return [(int(weights.argmax()), word) for word, weights in enumerate(self.word_attention()) if weights.any()]
 
 
 def spell(tokens, marks):
@@ -200,7 +200,8 @@ class Translator:
         target = [self.symbols[1][word] for word in words]
         if replace_unknown and UNK in words and attention is not None:
             spelt, places = spell(source, marks)
-            looks = [places[weights[:-1].argmax()] if word == UNK else -1 for word, weights in zip(words, attention)]
+            nearest = [places[weights.argmax()] if weights.any() else -1 for weights in attention[: len(words), :-1]]
+            looks = [near if word == UNK else -1 for word, near in zip(words, nearest)]
             target = [spelt[look] if look >= 0 else token for look, token in zip(looks, target)]
             target = [PIECE_MARK * (marks == "sentencepiece" and look >= 0) + one for look, one in zip(looks, target)]
             # unknown subwords that look at one word stand for it together

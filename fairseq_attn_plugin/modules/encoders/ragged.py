@@ -101,8 +101,8 @@ class RaggedEncoder(nn.Module):
 
     Args:
         rnn: a :class:`BlockRNN`, or None to pool the elements themselves
-        pooling: from values ``[R, L, D]`` and a mask ``[R, L]`` (True on padding, or None) to vectors
-            ``[R, D]`` and weights ``[R, L]``
+        pooling: a function or module from values ``[R, L, D]`` and a mask ``[R, L]`` (True on padding, or None) to
+            vectors ``[R, D]`` and weights ``[R, L]``
         output_dim: D
     """
 

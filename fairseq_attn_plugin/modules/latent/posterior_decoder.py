@@ -81,12 +81,14 @@ class HeldAttention(SentenceAttention):
 
     def log_posterior(self, log_prior: Tensor, hidden: Tensor, t: int) -> Optional[Tensor]:
         """log p(z = j) p(y | z = j) ``[B, M, N]`` of word ``t``, up to a constant of each row, by the exponentials of
-        the positions; None without these. ``hidden`` ``[R, Ds]`` predicted the word."""
+        the positions; None without these, or where they are not enough. ``hidden`` ``[R, Ds]`` predicted the word."""
         if self.exponentials is None:
             return None
         logits = in_full(self.by_sentence(linear(hidden, self.of_states, self.bias)))
         words = in_full(matmul_transposed(self.by_sentence(self.rows[t]), self.encodings))
         found, lowest = log_posterior_of(log_prior, logits, words, self.exponentials)
+        if self.intervention is not None:  # a second decode would ask it again
+            return found if lowest > SAFE_SUMS[0] else None
         self.lowest = torch.minimum(self.lowest, lowest)
         return found
 
@@ -106,8 +108,9 @@ class PosteriorDecoder(LatentDecoder):
 
     def _decode_stepwise(self, inputs: DecoderInputs, attend: Any, progress: Progress) -> Decoded:
         decoded = super()._decode_stepwise(inputs, attend, progress)
-        # asked once, because a GPU has to be waited for
+        # asked once, since the host waits for the answer
         if attend.exponentials is not None and not attend.lowest > SAFE_SUMS[0]:
+            del decoded  # and its graph
             attend.exponentials = None
             decoded = super()._decode_stepwise(inputs, attend, progress)
         return decoded

@@ -186,7 +186,9 @@ def test_one_writer_at_a_time(tmp_path, monkeypatch):
     first.write(record(0, "a", "b"))
     first.finish()
     empty, existed = RecordWriter(tmp_path / "y.jsonl", header), []
-    monkeypatch.setattr(empty, "_stream", SimpleNamespace(close=lambda: existed.append(empty.partial.exists())))
+    monkeypatch.setattr(
+        empty, "_stream", SimpleNamespace(closed=False, close=lambda: existed.append(empty.partial.exists()))
+    )
     empty.close()
     assert existed == [False], "a file without sentences is gone before another writer can lock it"
     assert len(list(open_records(tmp_path / "x.jsonl"))) == 1
