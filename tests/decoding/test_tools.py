@@ -56,8 +56,11 @@ def test_the_loop_prints_what_it_printed(zoo, tiny_data, monkeypatch):
     command += ["--gen-subset", "test", "--nbest", 2, "--no-progress-bar", "--remove-bpe"]
     with_patch = run_tool(*command).stdout
     for owner, name in ((generate, "_main"), (Dictionary, "string")):
-        assert wrapped_by(owner, name) == ["generation_loop"]
-        monkeypatch.setattr(owner, name, getattr(owner, name).__wrapped__)
+        patches, function = wrapped_by(owner, name), getattr(owner, name)
+        assert "generation_loop" in patches
+        for _ in patches:
+            function = function.__wrapped__
+        monkeypatch.setattr(owner, name, function)
     assert_same_lines([with_patch, run_tool(*command).stdout])
 
 
