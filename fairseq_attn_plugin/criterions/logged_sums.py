@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Callable, Dict, List
+from typing import Any, Dict, List
 
 from fairseq import utils
 from fairseq.logging import metrics
@@ -65,20 +65,6 @@ def perplexity(name: str, base: float = 2.0) -> Any:
     return value
 
 
-def call_before(task: Any, method: str, action: Callable[..., None]) -> None:
-    """Wraps ``method`` of this task, so that every call first calls ``action`` with the same arguments."""
-    original = getattr(task, method, None)
-    if original is None:
-        return
-
-    @functools.wraps(original)
-    def both(*args: Any, **kwargs: Any) -> Any:
-        action(*args, **kwargs)
-        return original(*args, **kwargs)
-
-    setattr(task, method, both)
-
-
 class Updates:
     """The trainer's number of updates, from ``task.train_step(..., update_num)``.
 
@@ -90,9 +76,15 @@ class Updates:
 
     def __init__(self, task: Any):
         self.number = 0
-        call_before(task, "train_step", self._listen)
+        train_step = getattr(task, "train_step", None)
+        if train_step is None:
+            return
 
-    def _listen(
-        self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, *args: Any, **kwargs: Any
-    ) -> None:
-        self.number = update_num
+        @functools.wraps(train_step)
+        def listening(
+            sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, *rest: Any, **named: Any
+        ) -> Any:
+            self.number = update_num
+            return train_step(sample, model, criterion, optimizer, update_num, *rest, **named)
+
+        task.train_step = listening

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from in_process import run_tool
 
 from fairseq_attn_plugin import cli
+from fairseq_attn_plugin.commands.translate import _columns
 from fairseq_attn_plugin.decoding.export import exported_folder, runtime
 from fairseq_attn_plugin.decoding.export.exported_folder import flaw_of
 from fairseq_attn_plugin.decoding.export.onnx_graphs import bound_loops
@@ -447,6 +449,14 @@ def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines,
     for size in ("0", "-1"):
         with pytest.raises(SystemExit, match=f"^translate.py: error: --batch-size {size}: must be at least 1$"):
             given(b"ama\n", lambda: runtime.main(["--folder", folder, f"--batch-size={size}"]), monkeypatch)  # noqa: B023
+
+
+def test_words_that_attend_to_the_end_alone_have_no_link():
+    weights = np.array([[0.0, 0.0, 1.0], [0.2, 0.5, 0.3], [0.0, 0.0, 1.0]])
+    one = runtime.Hypothesis(-1.0, ["a", "b"], ["c", "d"], [-1.0] * 3, weights, "none")
+    assert one.alignment() == [(1, 1)]
+    shown = Namespace(text="c d", copied="c d", score=-1.0, record=one)
+    assert _columns(0, shown, Namespace(keep_unknown=False, nbest=1, alignments=True)) == ["c d", "1-1"]
 
 
 def test_without_onnx(zoo, tmp_path, monkeypatch):

@@ -79,6 +79,10 @@ def test_sums_that_could_lose_words_are_computed_one_by_one(gradients, monkeypat
     found = run()
     assert one_by_one
     torch.testing.assert_close(found, right)
+    asked = []
+    model.decoder.intervention = lambda query, found: asked.append(1) or found
+    torch.testing.assert_close(run(), right)
+    assert len(asked) == net_input["prev_output_tokens"].size(1), "an intervention sees each step once"
 
 
 @pytest.mark.parametrize("kept", [True, False])

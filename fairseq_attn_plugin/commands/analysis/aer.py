@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> None:
     linking = linking_of(args)
     matrix = METHODS[args.method]
     args.systems = with_attention(args.systems, matrices=() if matrix is None else (matrix,))
+    check_output("--json", args.json, args.systems)  # the files of model folders, too
     systems, lengths = load_alignments(args.systems, linking)
     gold = read_gold(args.gold, args.one_based, lengths)
     if not gold or not systems[0].links:

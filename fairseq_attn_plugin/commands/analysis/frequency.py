@@ -41,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     check_output("--json", args.json, [args.train, args.reference, *args.systems])
     args.systems = with_attention(args.systems, BEAM)
+    check_output("--json", args.json, args.systems)  # the files of model folders, too
     systems = outputs.read_systems(args.systems)
     reference = outputs.read_reference(args.reference)
     for label in {TRAINING, REFERENCE} & set(systems):

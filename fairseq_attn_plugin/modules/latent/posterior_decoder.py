@@ -108,8 +108,8 @@ class PosteriorDecoder(LatentDecoder):
 
     def _decode_stepwise(self, inputs: DecoderInputs, attend: Any, progress: Progress) -> Decoded:
         decoded = super()._decode_stepwise(inputs, attend, progress)
-        # asked once, since the host waits for the answer
-        if attend.exponentials is not None and not attend.lowest > SAFE_SUMS[0]:
+        asked = attend.exponentials is None or attend.intervention is not None  # in each step
+        if not asked and not attend.lowest > SAFE_SUMS[0]:  # once, since the host waits for the answer
             del decoded  # and its graph
             attend.exponentials = None
             decoded = super()._decode_stepwise(inputs, attend, progress)
