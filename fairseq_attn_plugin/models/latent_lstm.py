@@ -148,7 +148,7 @@ class LatentLSTMModel(AttnLSTMModel):
             model.posterior = AlignmentPosterior(
                 reader(task.source_dictionary, model.encoder.embed_tokens),
                 reader(task.target_dictionary, model.decoder.embed_tokens),
-                build_normalizer(cfg.posterior_normalizer),
+                build_normalizer(cfg.posterior_normalizer, **{name: cfg[name] for name in NORMALIZERS.options()}),
             )
         return model
 

@@ -45,6 +45,9 @@ def check_attention_options(config: Mapping[str, Any], defaults: Any, off: Optio
     if bias and not attentions.parse_biases(bias):
         raise OptionError(f"--attention-bias {bias}: names no bias; choose from {', '.join(attentions.BIASES.names())}")
     idle = _idle(mechanism, config)
+    if parse_boolean("--latent-posterior", config.get("latent_posterior", "False")):  # it has a normaliser, too
+        normalizer = config["posterior_normalizer"]
+        given = [name for name in given if normalizer not in attentions.NORMALIZERS.having(name)]
     for name in given[1:] if given[:1] == ["attention"] else given:
         if name in idle:
             raise OptionError(f"{flag(name)} {config[name]}: has no effect {idle[name]}; leave it out")

@@ -329,6 +329,11 @@ def test_wrong_options_of_the_model(options, message):
         build("lstm_latent_small", **options)
 
 
+def test_the_posterior_has_the_options_of_its_normalizer():
+    model = build("lstm_latent_small", posterior_normalizer="fusedmax", fusedmax_strength=0.7)
+    assert model.posterior.normalize.config.strength == 0.7
+
+
 def test_objectives_and_models_that_do_not_go_together():
     with pytest.raises(OptionError, match="--criterion latent_alignment: .*lstm_latent.*label_smoothed_cross_entropy"):
         criterion(objective="soft")(build("lstm_soft"), sample())

@@ -143,3 +143,4 @@ def test_an_option_with_an_effect_is_not():
     # of the posterior's LSTMs
     sizes = {"encoder_rnn": "gru", "encoder_hidden_size": 64, "encoder_dropout_in": 0.3, "encoder_dropout_out": 0.4}
     check_training("lstm_latent_small", {**TRANSFORMER, **sizes})
+    check_training("lstm_latent_small", {"posterior_normalizer": "fusedmax", "fusedmax_strength": 0.7})
