@@ -104,6 +104,8 @@ def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
         without.update(dict.fromkeys(of_posterior, "with --latent-posterior False"))
     if config["decoder_zero_init"]:
         without["decoder_init_dropout"] = "with --decoder-zero-init"
+    elif not parse_boolean("--decoder-attention", config["decoder_attention"]):
+        without["decoder_init_dropout"] = "with --decoder-attention False"
     if config["lexicon"] is None:
         without["lexicon_epsilon"] = "without --lexicon"
     for name, why in without.items():

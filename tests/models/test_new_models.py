@@ -127,6 +127,12 @@ TRANSFORMER = {"encoder_arch": "transformer"}
             {"decoder_init_dropout": 0.5},
             "has no effect with --decoder.*",
         ),
+        (
+            "lstm_soft",
+            {"decoder_attention": "False"},
+            {"decoder_init_dropout": 0.5},
+            "has no effect with --decoder-attention.*",
+        ),
         ("lstm_latent_small", TRANSFORMER, {"encoder_bidirectional": False}, "has no effect with --encoder-arch .*"),
     ],
 )
