@@ -84,7 +84,7 @@ OF_TRAINING: dict[str, Any] = {
 OF_TRANSLATION: dict[str, Any] = {
     "packed products and traced steps": Change(stepper.is_fixed, no),
     "traced steps": Attribute(stepper, "UNTRACED", 1 << 30),
-    "LSTM layers packed": Change(packed.PackedLSTM, not_there),
+    "LSTM layers packed": Change(packed.packed_lstm, not_there),
     "gates of words": Attribute(recurrence, "MOST_GATES", 0),
     "greedy search": Attribute(search.Search, "_greedy", search.Search._search),
     "maxima of blocks": Attribute(search, "SIZE", 1 << 30),

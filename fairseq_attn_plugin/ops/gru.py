@@ -184,8 +184,7 @@ def gru_layer(
     if hidden is None:
         hidden = x.new_zeros(directions, x.size(1), gru.hidden_size)
     flat: List[Tensor] = []
-    for suffix, state in zip(("", "_reverse")[:directions], hidden):
-        flat += [getattr(gru, f"{n}_l{layer}{suffix}") for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-        flat.append(state)
+    for weights, state in zip(gru.all_weights[layer * directions :], hidden):
+        flat += [*weights, state]
     result: Tensor = _Layer.apply(x, padding, product_type(x), *flat)
     return result

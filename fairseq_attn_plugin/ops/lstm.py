@@ -254,10 +254,7 @@ def lstm_layer(
     if states is None:
         states = (x.new_zeros(directions, x.size(1), lstm.hidden_size),) * 2
     flat: List[Tensor] = []
-    for suffix, hidden, cell in zip(("", "_reverse")[:directions], *states):
-        w_input, w_hidden, b_input, b_hidden = (
-            getattr(lstm, f"{name}_l{layer}{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        )
+    for (w_input, w_hidden, b_input, b_hidden), hidden, cell in zip(lstm.all_weights[layer * directions :], *states):
         flat += [w_input, w_hidden, b_input + b_hidden, hidden, cell]
     result: Tuple[Tensor, Tensor] = _Layer.apply(x, padding, product_type(x), *flat)
     return result

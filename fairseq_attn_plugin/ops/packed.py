@@ -142,31 +142,31 @@ def pack(
     return Int8Product(weight, bias, rows) if precision == "int8" else _KINDS[precision](weight, bias)
 
 
-class PackedLSTM:
+def packed_lstm(
+    reverse: bool, w_input: Tensor, w_hidden: Tensor, b_input: Tensor, b_hidden: Tensor
+) -> Callable[[Tensor], Tuple[Tensor, Tensor]]:
     """One layer and direction of an LSTM in float32, by one call of oneDNN with weights that are packed once.
 
     Args:
-        w_input, w_hidden, b_input, b_hidden: as of ``nn.LSTM``
         reverse: whether it reads from the end
+        w_input, w_hidden, b_input, b_hidden: as of ``nn.LSTM``
+
+    Returns:
+        a function from ``[N, B, I]`` to hidden states ``[N, B, H]`` and last cell state ``[1, B, H]``, from zeros
 
     Raises:
         AttributeError, RuntimeError: torch lacks the call
     """
+    size = w_hidden.size(1)
+    weights = torch.ops.mkldnn._reorder_mkldnn_rnn_layer_weight(w_input, w_hidden, size, reverse, True, False)
+    flags: Any = (reverse, [], 2, size, 1, True, False, False, False)  # 2: an LSTM
 
-    KIND = 2  # the number of LSTMs in torch
-
-    def __init__(self, w_input: Tensor, w_hidden: Tensor, b_input: Tensor, b_hidden: Tensor, reverse: bool):
-        self.size, self.reverse, self.biases = w_hidden.size(1), reverse, (b_input, b_hidden)
-        self.weights = torch.ops.mkldnn._reorder_mkldnn_rnn_layer_weight(
-            w_input, w_hidden, self.size, reverse, True, False
-        )
-
-    def __call__(self, x: Tensor) -> Tuple[Tensor, Tensor]:
-        """Hidden states ``[N, B, H]`` and last cell state ``[1, B, H]`` of ``x`` ``[N, B, I]``, from zeros."""
-        zeros = x.new_zeros(1, x.size(1), self.size)
-        flags: Any = (self.reverse, [], self.KIND, self.size, 1, True, False, False, False)
-        outputs, _, cell, _ = torch.ops.aten.mkldnn_rnn_layer(x, *self.weights, *self.biases, zeros, zeros, *flags)
+    def run(x: Tensor) -> Tuple[Tensor, Tensor]:
+        zeros = x.new_zeros(1, x.size(1), size)
+        outputs, _, cell, _ = torch.ops.aten.mkldnn_rnn_layer(x, *weights, b_input, b_hidden, zeros, zeros, *flags)
         return outputs, cell
+
+    return run
 
 
 class FixedWeights(nn.Module):

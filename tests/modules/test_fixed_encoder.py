@@ -30,7 +30,7 @@ def test_same_encodings_and_states(options, lengths, side, fused, monkeypatch):
         def missing(*parts):
             raise AttributeError
 
-        monkeypatch.setattr(encoders, "PackedLSTM", missing)
+        monkeypatch.setattr(encoders, "packed_lstm", missing)
     encoder, tokens = make(**options).encoder, pad_batch(lengths, side)
     with torch.no_grad():
         expected, found = encoder(tokens), packed(encoder, tokens)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ...ops.devices import constant_on_gpu, on_gpu, zeros_of
 from ...ops.dropout import dropout
 from ...ops.lstm import computed_by_layers
-from ...ops.packed import PackedLSTM
+from ...ops.packed import packed_lstm
 from ...ops.precision import fixed_weights
 from ..rnn import KINDS, STATES, Dropout, rnn_layer, uniform_, with_padding_input
 from .source_encoder import EncoderOut, SourceEncoder
@@ -54,7 +54,7 @@ class LSTMEncoder(SourceEncoder):
         super().__init__(dictionary)
         self.embed_tokens = embed_tokens
         self.padding_idx = dictionary.pad()
-        self.num_layers, self._names = num_layers, ("", "_reverse")[: 1 + bidirectional]
+        self.num_layers, self._directions = num_layers, 1 + bidirectional
         self.max_source_positions = max_source_positions
         self.output_units = hidden_size * (2 if bidirectional else 1)
         self.dropout_in_module = Dropout(dropout_in, module_name=type(self).__name__)
@@ -76,14 +76,11 @@ class LSTMEncoder(SourceEncoder):
         network: nn.RNNBase = getattr(self, self.kind)
         return network
 
-    def forward(
-        self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, train_embeddings: bool = True, **unused: Any
-    ) -> EncoderOut:
+    def forward(self, src_tokens: Tensor, train_embeddings: bool = True, **unused: Any) -> EncoderOut:
         """Encodes a batch.
 
         Args:
             src_tokens: ``[B, N]``, padded on either side
-            src_lengths: ignored; the padding says the lengths
             train_embeddings: whether gradients reach the embeddings
 
         Returns:
@@ -120,7 +117,7 @@ class LSTMEncoder(SourceEncoder):
         hidden state is read at the last word that a direction reads. For packed sequences torch has no fused LSTM on
         processors, and needs the lengths on the host, for which a GPU has to be waited for.
         """
-        directions = len(self._names)
+        directions = self._directions
         if pad_mask is None:
             pad_mask = _nothing(embeddings)
         mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
@@ -135,7 +132,7 @@ class LSTMEncoder(SourceEncoder):
                 outputs = dropout(outputs, self.rnn.dropout, self.training)
             inputs, packed = torch.cat([outputs, mark], dim=-1), self._packed(layer)
             if packed is None:
-                weights = [weight for name in self._names for weight in self._frozen(layer, name)]
+                weights = [weight for direction in self._frozen(layer) for weight in direction]
                 flags = (self.training, directions == 2, True)
                 outputs, _, *last_cell = run(inputs, start, weights, True, 1, 0.0, *flags)  # type: ignore[operator]
             else:
@@ -147,11 +144,10 @@ class LSTMEncoder(SourceEncoder):
             outputs = outputs.masked_fill(pad_mask.unsqueeze(-1), 0.0)
         return outputs, self._stacked(hidden, cells)
 
-    def _frozen(self, layer: int, name: str) -> Tuple[Tensor, ...]:
-        """The parameters of a layer and direction, with the input that marks padding."""
-        parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        w_input, *others = (getattr(self.rnn, f"{part}_l{layer}{name}") for part in parts)
-        return (with_padding_input(w_input, self.kind), *others)
+    def _frozen(self, layer: int) -> List[Any]:
+        """The parameters of a layer's directions, with the input that marks padding."""
+        weights = self.rnn.all_weights[layer * self._directions :][: self._directions]
+        return [(with_padding_input(w_input, self.kind), *others) for w_input, *others in weights]
 
     def _packed(self, layer: int) -> Optional[List[Any]]:
         """The directions of a layer in a search, where torch has them packed."""
@@ -160,9 +156,8 @@ class LSTMEncoder(SourceEncoder):
             return None
 
         def pack() -> Optional[List[Any]]:
-            given: Any = [(*self._frozen(layer, name), name == "_reverse") for name in self._names]
             try:
-                return [PackedLSTM(*one) for one in given]
+                return [packed_lstm(bool(number), *weights) for number, weights in enumerate(self._frozen(layer))]
             except (AttributeError, RuntimeError):
                 return None
 
@@ -189,8 +184,8 @@ class LSTMEncoder(SourceEncoder):
 
     def _at_ends(self, outputs: Tensor, ends: Tensor) -> Tensor:
         """Of hidden states ``[B, N, directions * H]`` the last of each direction, ``[B, directions * H]``."""
-        by_direction = outputs.reshape(*outputs.shape[:2], len(self._names), -1)  # [B, N, directions, H]
-        index = ends[:, None, : len(self._names), None].expand(-1, 1, -1, self.rnn.hidden_size)
+        by_direction = outputs.reshape(*outputs.shape[:2], self._directions, -1)  # [B, N, directions, H]
+        index = ends[:, None, : self._directions, None].expand(-1, 1, -1, self.rnn.hidden_size)
         return by_direction.gather(1, index).flatten(1)
 
     def _stacked(self, hidden: List[Tensor], cells: List[Tensor]) -> List[Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict
 
 import torch
 from fairseq.modules import LearnedPositionalEmbedding
@@ -80,13 +80,9 @@ class StockEncoder(SourceEncoder):
         result = returned["encoder_out"] if isinstance(returned, dict) else None
         return result[-1] if isinstance(result, (list, tuple)) and result else result
 
-    def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **unused: Any) -> EncoderOut:
-        """Encodes a batch; see :mod:`~fairseq_attn_plugin.modules.encoders.source_encoder`.
-
-        Args:
-            src_tokens: ``[B, N]``, padded on either side
-            src_lengths: ignored; the padding says the lengths
-        """
+    def forward(self, src_tokens: Tensor, **unused: Any) -> EncoderOut:
+        """Encodes a batch ``[B, N]``, padded on either side; see
+        :mod:`~fairseq_attn_plugin.modules.encoders.source_encoder`."""
         pad_mask = src_tokens.eq(self.padding_idx)
         lengths = (~pad_mask).sum(1)
         padding = pad_mask if on_gpu(pad_mask) or bool(pad_mask.any()) else None
