@@ -99,10 +99,7 @@ BIASES: Parts[Bias] = Parts("attention_bias", "bias", submodules=True)
 register_bias = BIASES.register
 
 
-class BiasMemory(NamedTuple):
-    """The memories of the biases of a batch of sentences, in their order."""
-
-    parts: Tuple[Any, ...]
+BiasMemory = Tuple[Any, ...]  # the memories of the biases of a batch of sentences, in their order
 
 
 class BiasState(NamedTuple):
@@ -151,7 +148,7 @@ class Biases(nn.Module):
         return [self._modules[name] for name in self.chosen]  # type: ignore[misc]
 
     def precompute(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> BiasMemory:
-        return BiasMemory(tuple(bias.precompute(encodings, pad_mask) for bias in self.parts))
+        return tuple(bias.precompute(encodings, pad_mask) for bias in self.parts)
 
     def initial_state(self, encodings: Tensor) -> Optional[BiasState]:
         return BiasState(tuple(bias.initial_state(encodings) for bias in self.parts)) if self.recurrent else None
@@ -163,7 +160,7 @@ class Biases(nn.Module):
         if self.recurrent and state is None:
             raise ValueError(f"the biases {', '.join(self.chosen)} need the state of the step before")
         states = (None,) * len(self.chosen) if state is None else state.parts
-        terms = [bias(query, one, its, positions) for bias, one, its in zip(self.parts, memory.parts, states)]
+        terms = [bias(query, one, its, positions) for bias, one, its in zip(self.parts, memory, states)]
         return torch.stack(terms).sum(0) if len(terms) > 1 else terms[0]
 
     def advance(self, state: Optional[BiasState], weights: Tensor) -> Optional[BiasState]:
@@ -176,7 +173,7 @@ class Biases(nn.Module):
         """Those of all biases."""
         return {
             name: penalty
-            for bias, one in zip(self.parts, memory.parts)
+            for bias, one in zip(self.parts, memory)
             for name, penalty in bias.penalties(one, weights, step_mask).items()
         }
 
