@@ -22,7 +22,7 @@ from ..modules.encoders.source_encoder import SourceEncoder
 from ..ops.likelihoods.vocabulary_loss import Targets
 from ..options import file_options, flag, parse_boolean
 from .architectures import PAPER_SIZES, SMALL_SIZES, register_architecture
-from .attn_lstm import AttnLSTMModel
+from .attn_lstm import AttnLSTMModel, longest
 from .checks import check_softmax
 from .configuration import AttnLSTMConfig
 
@@ -66,15 +66,11 @@ def _reversed_configuration(cfg: Any) -> Any:
 
 def _reversed_task(task: Any) -> Any:
     """The parts of a task from which the model of the other direction is built."""
-    limits = getattr(task, "cfg", None)
-    swapped = {
-        "max_source_positions": getattr(limits, "max_target_positions", 1e5),
-        "max_target_positions": getattr(limits, "max_source_positions", 1e5),
-    }
+    source, target = (longest(task, side) for side in ("source", "target"))
     return SimpleNamespace(
         source_dictionary=task.target_dictionary,
         target_dictionary=task.source_dictionary,
-        cfg=SimpleNamespace(**swapped),
+        cfg=SimpleNamespace(max_source_positions=target, max_target_positions=source),
     )
 
 
@@ -190,7 +186,7 @@ class AgreementLSTMModel(AttnLSTMModel):
             OptionError: a criterion that trains only the direction in use
         """
         if "target" in kwargs:
-            return self.both(src_tokens, src_lengths, prev_output_tokens, kwargs["target"], kwargs.get("smoothing"))
+            return self.both(src_tokens, prev_output_tokens, kwargs["target"], kwargs.get("smoothing"))
         if self.training:
             raise OptionError(
                 f"--arch lstm_agreement: trains with --criterion agreement, which trains both {self.direction} and "
@@ -199,12 +195,7 @@ class AgreementLSTMModel(AttnLSTMModel):
         return self.of(self.direction)(src_tokens, src_lengths, prev_output_tokens, **kwargs)
 
     def both(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor,
-        prev_output_tokens: Tensor,
-        target: Tensor,
-        smoothing: Optional[float] = None,
+        self, src_tokens: Tensor, prev_output_tokens: Tensor, target: Tensor, smoothing: Optional[float] = None
     ) -> BothDirections:
         """Both directions on one batch, their attentions in the same columns.
 
@@ -212,9 +203,10 @@ class AgreementLSTMModel(AttnLSTMModel):
         """
         pad, eos = self.decoder.dictionary.pad(), self.decoder.dictionary.eos()
         other = reverse_batch(src_tokens, pad, eos)
-        wanted = (None, None) if smoothing is None else (Targets(y, pad, smoothing) for y in (target, other.target))
-        forward_targets, reverse_targets = wanted
-        forward = self.of(self.direction)(src_tokens, src_lengths, prev_output_tokens, targets=forward_targets)
+        forward_targets, reverse_targets = (
+            None if smoothing is None else Targets(y, pad, smoothing) for y in (target, other.target)
+        )
+        forward = self.of(self.direction)(src_tokens, None, prev_output_tokens, targets=forward_targets)
         reverse = self.of(self.reverse)(target, None, other.prev_output_tokens, targets=reverse_targets)
         rows = other.to_front.argsort(dim=1).unsqueeze(-1).expand(-1, -1, target.size(1))
         return BothDirections(

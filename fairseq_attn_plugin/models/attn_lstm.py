@@ -67,7 +67,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         """
         cls.check(cfg, task)
         # the order in which parameters are drawn is that of older versions: a seed gives the same model
-        stock = None if cfg.encoder_arch is None else build_stock_encoder(cfg, task, _longest(task, "source"))
+        stock = None if cfg.encoder_arch is None else build_stock_encoder(cfg, task, longest(task, "source"))
         of_source, of_target = cls._build_embeddings(cfg, task, stock)
         encoder = stock or cls._build_encoder(cfg, task, of_source)
         decoder = cls._build_decoder(cfg, task, of_target, encoder)
@@ -101,7 +101,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             bidirectional=cfg.encoder_bidirectional,
             dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
             dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
-            max_source_positions=_longest(task, "source"),
+            max_source_positions=longest(task, "source"),
             rnn=rnn_of(cfg, "encoder"),
         )
 
@@ -131,7 +131,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             dropout_out=or_default(cfg.decoder_dropout_out, cfg.dropout),
             share_input_output_embed=cfg.share_all_embeddings or cfg.share_decoder_input_output_embed,
             adaptive_softmax_cutoff=None if cutoff is None else parse_integers("--adaptive-softmax-cutoff", cutoff),
-            max_target_positions=_longest(task, "target"),
+            max_target_positions=longest(task, "target"),
         )
         if cfg.copy_attention:
             check_distribution(cfg, attention, "pointer of --copy-attention")
@@ -186,11 +186,11 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
     def forward(self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor, **kwargs: Any) -> Any:
         """Returns logits ``[B, T, V]`` and ``{"attn": [weights [B, T, N]]}``."""
         with products_in(precision_of(self)):
-            encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
+            encoder_out = self.encoder(src_tokens)
             return self.decoder(prev_output_tokens, encoder_out=encoder_out, **kwargs)
 
 
-def _longest(task: Any, side: str) -> float:
+def longest(task: Any, side: str) -> float:
     return getattr(getattr(task, "cfg", None), f"max_{side}_positions", 1e5)  # type: ignore[no-any-return]
 
 
