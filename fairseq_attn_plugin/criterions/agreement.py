@@ -107,14 +107,6 @@ def trace_bound(both: Attentions) -> Tensor:
     return torch.minimum(both.target_words.sum(1), both.source_words.sum(1))
 
 
-def _log_trace(both: Attentions) -> Tensor:
-    return -trace(both).clamp(min=both.floor).log()
-
-
-def _squared(both: Attentions) -> Tensor:
-    return (both.forward - both.reverse).square().sum((1, 2))
-
-
 def _cross_entropy(both: Attentions) -> Tensor:
     def taught(learner: Tensor, teacher: Tensor, dim: int) -> Tensor:
         total = teacher.sum(dim, keepdim=True)
@@ -127,8 +119,8 @@ def _cross_entropy(both: Attentions) -> Tensor:
 
 LOSSES: Dict[str, Callable[[Attentions], Tensor]] = {
     "trace": lambda both: -trace(both),
-    "log-trace": _log_trace,
-    "squared": _squared,
+    "log-trace": lambda both: -trace(both).clamp(min=both.floor).log(),
+    "squared": lambda both: (both.forward - both.reverse).square().sum((1, 2)),
     "cross-entropy": _cross_entropy,
 }
 
@@ -142,14 +134,6 @@ class AgreementConfig(FairseqDataclass):
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
-def _check(cfg: Any) -> None:
-    if cfg.agreement_loss not in LOSSES:
-        raise OptionError(f"--agreement-loss {cfg.agreement_loss}: unknown; choose from {', '.join(LOSSES)}")
-    need(cfg.agreement_weight >= 0, cfg, "agreement_weight", "0 or more")
-    need(cfg.agreement_warmup_updates >= 0, cfg, "agreement_warmup_updates", "0 or more")
-    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
-
-
 @register_criterion("agreement", dataclass=AgreementConfig)
 class AgreementCriterion(FairseqCriterion):
     """Trains models of the ``lstm_agreement`` family. Other models are refused.
@@ -160,7 +144,11 @@ class AgreementCriterion(FairseqCriterion):
 
     def __init__(self, cfg: AgreementConfig, task: Any):
         super().__init__(task)
-        _check(cfg)
+        if cfg.agreement_loss not in LOSSES:
+            raise OptionError(f"--agreement-loss {cfg.agreement_loss}: unknown; choose from {', '.join(LOSSES)}")
+        need(cfg.agreement_weight >= 0, cfg, "agreement_weight", "0 or more")
+        need(cfg.agreement_warmup_updates >= 0, cfg, "agreement_warmup_updates", "0 or more")
+        need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
         self.cfg = cfg
         self.updates = Updates(task)
 

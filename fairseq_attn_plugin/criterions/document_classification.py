@@ -58,8 +58,10 @@ class DocumentClassificationCriterion(SentencePredictionCriterion):
             loss, sample_size, logged = super().forward(model, sample, reduce)
         finally:
             handle.remove()
-        for name, values in zip(COUNTS, _counts(seen[0], sample["target"].view(-1))):
-            logged.update({f"class_{name}_{number}": value for number, value in enumerate(values)})
+        labels, predictions = sample["target"].view(-1), seen[0].argmax(-1)
+        for name, classes in zip(COUNTS, (labels[predictions == labels], labels, predictions)):
+            counts = torch.bincount(classes, minlength=seen[0].size(-1))  # numbers of documents
+            logged.update({f"class_{name}_{number}": count for number, count in enumerate(counts)})
         return loss, sample_size, logged
 
     @staticmethod
@@ -79,11 +81,3 @@ class DocumentClassificationCriterion(SentencePredictionCriterion):
             metrics.log_derived(
                 "macro_f1", lambda meters: round(macro_f1(*(meters[f"_class_{name}"].sum for name in COUNTS)), 2)
             )
-
-
-def _counts(logits: Tensor, targets: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-    """Numbers of documents per class ``[C]``: correctly predicted, by label, by prediction."""
-    classes, predictions = logits.size(-1), logits.argmax(-1)
-    hits = targets[predictions == targets]
-    counts = [torch.bincount(numbers, minlength=classes) for numbers in (hits, targets, predictions)]
-    return counts[0], counts[1], counts[2]

@@ -139,7 +139,16 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         super().__init__(
             task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, report_accuracy=cfg.report_accuracy
         )
-        _check(cfg, task)
+        if cfg.alignment_loss not in LOSSES:
+            raise OptionError(f"--alignment-loss {cfg.alignment_loss}: unknown; choose from {', '.join(LOSSES)}")
+        need(cfg.alignment_weight >= 0, cfg, "alignment_weight", "0 or more")
+        need(cfg.alignment_anneal_updates >= 0, cfg, "alignment_anneal_updates", "0 or more")
+        need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
+        if not getattr(getattr(task, "cfg", None), "load_alignments", False):
+            raise OptionError(
+                "--criterion guided_alignment: needs word alignments, and the task loads none; prepare them with "
+                "fairseq-preprocess --align-suffix SUFFIX and train with fairseq-train --load-alignments"
+            )
         self.cfg = cfg
         self.updates = Updates(task)
 
@@ -216,19 +225,6 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
             metrics.log_scalar(
                 "alignment_weight", total(logging_outputs, "alignment_weight") / sentences, sentences, round=4
             )
-
-
-def _check(cfg: Any, task: Any) -> None:
-    if cfg.alignment_loss not in LOSSES:
-        raise OptionError(f"--alignment-loss {cfg.alignment_loss}: unknown; choose from {', '.join(LOSSES)}")
-    need(cfg.alignment_weight >= 0, cfg, "alignment_weight", "0 or more")
-    need(cfg.alignment_anneal_updates >= 0, cfg, "alignment_anneal_updates", "0 or more")
-    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
-    if not getattr(getattr(task, "cfg", None), "load_alignments", False):
-        raise OptionError(
-            "--criterion guided_alignment: needs word alignments, and the task loads none; prepare them with "
-            "fairseq-preprocess --align-suffix SUFFIX and train with fairseq-train --load-alignments"
-        )
 
 
 def _attention(output: Any) -> Optional[Tensor]:
