@@ -9,7 +9,7 @@ that ``fairseq-train --arch NAME`` and ``model: {_name: NAME}`` in YAML mean the
 
 import argparse
 from dataclasses import fields
-from typing import Any, ClassVar, Optional, Tuple, Type
+from typing import Any, ClassVar, Optional, Type
 
 import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -20,7 +20,7 @@ from .. import attention as attentions
 from ..errors import OptionError
 from ..modules.copying import Copying
 from ..modules.decoder import LSTMDecoder
-from ..modules.embeddings import word_embedding
+from ..modules.embeddings import side_embedding
 from ..modules.encoders.encoder import LSTMEncoder
 from ..modules.encoders.source_encoder import SourceEncoder
 from ..modules.rnn import forget_bias_
@@ -68,8 +68,21 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         cls.check(cfg, task)
         # the order in which parameters are drawn is that of older versions: a seed gives the same model
         stock = None if cfg.encoder_arch is None else build_stock_encoder(cfg, task, longest(task, "source"))
-        of_source, of_target = cls._build_embeddings(cfg, task, stock)
-        encoder = stock or cls._build_encoder(cfg, task, of_source)
+        of_source = side_embedding(cfg, "encoder", task.source_dictionary) if stock is None else stock.embed_tokens
+        of_target = of_source
+        if cfg.share_all_embeddings:
+            of_source.weight.requires_grad &= not cfg.decoder_freeze_embed
+        else:
+            of_target = side_embedding(cfg, "decoder", task.target_dictionary)
+        encoder = stock or cls._build_encoder(
+            cfg,
+            task.source_dictionary,
+            of_source,
+            hidden_size=or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim),
+            num_layers=cfg.encoder_layers,
+            bidirectional=cfg.encoder_bidirectional,
+            max_source_positions=longest(task, "source"),
+        )
         decoder = cls._build_decoder(cfg, task, of_target, encoder)
         if cfg.forget_bias is not None:
             for part in (encoder, decoder):
@@ -83,26 +96,14 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
         return model
 
     @classmethod
-    def _build_embeddings(cls, cfg: Any, task: Any, stock: Any) -> Tuple[nn.Embedding, nn.Embedding]:
-        """Of the source, which a stock encoder brings along, and of the target."""
-        source = _embedding(cfg, "encoder", task.source_dictionary) if stock is None else stock.embed_tokens
-        if not cfg.share_all_embeddings:
-            return source, _embedding(cfg, "decoder", task.target_dictionary)
-        source.weight.requires_grad &= not cfg.decoder_freeze_embed
-        return source, source
-
-    @classmethod
-    def _build_encoder(cls, cfg: Any, task: Any, embedding: nn.Embedding) -> LSTMEncoder:
+    def _build_encoder(cls, cfg: Any, dictionary: Any, embedding: nn.Embedding, **sizes: Any) -> LSTMEncoder:
         return LSTMEncoder(
-            task.source_dictionary,
+            dictionary,
             embedding,
-            hidden_size=or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim),
-            num_layers=cfg.encoder_layers,
-            bidirectional=cfg.encoder_bidirectional,
             dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
             dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
-            max_source_positions=longest(task, "source"),
             rnn=rnn_of(cfg, "encoder"),
+            **sizes,
         )
 
     @classmethod
@@ -192,13 +193,6 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
 
 def longest(task: Any, side: str) -> float:
     return getattr(getattr(task, "cfg", None), f"max_{side}_positions", 1e5)  # type: ignore[no-any-return]
-
-
-def _embedding(cfg: Any, side: str, dictionary: Any) -> nn.Embedding:
-    """The embeddings of encoder or decoder, by their options."""
-    dim, path, freeze = (cfg[f"{side}_{name}"] for name in ("embed_dim", "embed_path", "freeze_embed"))
-    options = f"--{side}-embed-path", f"--{side}-embed-dim"
-    return word_embedding(dictionary, dim, path, freeze, *options, bound=cfg.embed_init_range)
 
 
 CENTRED = {"attention": "mqt", "adm_pairs": "centred-keys", "decoder_init_dropout": 0.5}

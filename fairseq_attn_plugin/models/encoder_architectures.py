@@ -14,7 +14,7 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel
 
 from ..errors import OptionError
-from ..modules.embeddings import word_embedding
+from ..modules.embeddings import side_embedding
 from ..modules.encoders.stock_encoder import StockEncoder
 from ..options import flag, or_default
 
@@ -133,9 +133,6 @@ def _check_names(cfg: Any, parser: _Parser, names: List[str], convolutional: boo
 def _embeddings(cfg: Any, task: Any, encoder: StockEncoder) -> None:
     """Vectors from a file, frozen or not."""
     if cfg.encoder_embed_path:
-        names = "--encoder-embed-path", "--encoder-embed-dim"
-        dim, path, bound = cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.embed_init_range
-        own = word_embedding(task.source_dictionary, dim, path, False, *names, bound)
-        encoder.embed_tokens.weight.copy_(own.weight)
+        encoder.embed_tokens.weight.copy_(side_embedding(cfg, "encoder", task.source_dictionary).weight)
     if cfg.encoder_freeze_embed:
         encoder.embed_tokens.weight.requires_grad = False

@@ -24,7 +24,7 @@ from ..ops.precision import precision_of, products_in
 from ..options import flag, need, option, or_default, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture, sizes
 from .attn_lstm import AttnLSTMModel
-from .checks import MOST_LAYERS, check_distribution, check_size, check_softmax, rnn_of
+from .checks import MOST_LAYERS, check_distribution, check_size, check_softmax
 from .configuration import AttnLSTMConfig
 
 PREDICTIONS = ("auto", "marginal", "soft")
@@ -54,40 +54,6 @@ class LatentLSTMConfig(AttnLSTMConfig):
     )
 
 
-def _check_options(cfg: Any, task: Any) -> None:
-    """Checks the options that are particular to a latent alignment.
-
-    Raises:
-        OptionError: an option with a wrong value, or options that a latent alignment excludes
-    """
-    if cfg.input_feeding == "output":
-        raise OptionError(
-            "--input-feeding output: in a latent alignment model the attentional output depends on the alignment; "
-            "choose context or none"
-        )
-    check_softmax(cfg, "latent alignment models")
-    if not parse_boolean("--decoder-attention", cfg.decoder_attention):
-        raise OptionError("--decoder-attention False: a latent alignment model's prior is its attention")
-    for name in ("copy_attention", "lexicon"):
-        if cfg[name]:
-            raise OptionError(
-                f"{flag(name)}: changes one distribution per word, and a latent alignment has one per source position; "
-                "leave it out, or choose an --arch without latent alignment, such as lstm_soft"
-            )
-    if cfg.latent_prediction not in PREDICTIONS:
-        raise OptionError(f"--latent-prediction {cfg.latent_prediction}: unknown; choose from {', '.join(PREDICTIONS)}")
-    limit = getattr(getattr(task, "cfg", None), "max_source_positions", 1024)
-    if cfg.latent_topk is not None and not 1 <= cfg.latent_topk <= limit:
-        raise OptionError(
-            f"--latent-topk {cfg.latent_topk}: must be at least 1 and no larger than the longest source "
-            f"(--max-source-positions {limit}); leave it out for the exact marginal"
-        )
-    known = NORMALIZERS.names()
-    need(cfg.posterior_normalizer in known, cfg, "posterior_normalizer", f"one of {', '.join(known)}")
-    check_size(cfg, "posterior_hidden_size")
-    check_size(cfg, "posterior_layers", MOST_LAYERS)
-
-
 class LatentLSTMModel(AttnLSTMModel):
     """LSTM encoder-decoder that predicts each word from one latent source position; ``--attention`` is its prior."""
 
@@ -103,7 +69,34 @@ class LatentLSTMModel(AttnLSTMModel):
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
         super().check(cfg, task)
-        _check_options(cfg, task)
+        if cfg.input_feeding == "output":
+            raise OptionError(
+                "--input-feeding output: in a latent alignment model the attentional output depends on the alignment; "
+                "choose context or none"
+            )
+        check_softmax(cfg, "latent alignment models")
+        if not parse_boolean("--decoder-attention", cfg.decoder_attention):
+            raise OptionError("--decoder-attention False: a latent alignment model's prior is its attention")
+        for name in ("copy_attention", "lexicon"):
+            if cfg[name]:
+                raise OptionError(
+                    f"{flag(name)}: changes one distribution per word, and a latent alignment has one per source "
+                    "position; leave it out, or choose an --arch without latent alignment, such as lstm_soft"
+                )
+        if cfg.latent_prediction not in PREDICTIONS:
+            raise OptionError(
+                f"--latent-prediction {cfg.latent_prediction}: unknown; choose from {', '.join(PREDICTIONS)}"
+            )
+        limit = getattr(getattr(task, "cfg", None), "max_source_positions", 1024)
+        if cfg.latent_topk is not None and not 1 <= cfg.latent_topk <= limit:
+            raise OptionError(
+                f"--latent-topk {cfg.latent_topk}: must be at least 1 and no larger than the longest source "
+                f"(--max-source-positions {limit}); leave it out for the exact marginal"
+            )
+        known = NORMALIZERS.names()
+        need(cfg.posterior_normalizer in known, cfg, "posterior_normalizer", f"one of {', '.join(known)}")
+        check_size(cfg, "posterior_hidden_size")
+        check_size(cfg, "posterior_layers", MOST_LAYERS)
 
     @classmethod
     def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[Attention]:
@@ -134,16 +127,8 @@ class LatentLSTMModel(AttnLSTMModel):
             layers = or_default(cfg.posterior_layers, cfg.encoder_layers)
 
             def reader(dictionary: Any, embedding: nn.Embedding) -> LSTMEncoder:
-                return LSTMEncoder(
-                    dictionary,
-                    embedding,
-                    hidden_size=hidden_size,
-                    num_layers=layers,
-                    bidirectional=True,
-                    dropout_in=or_default(cfg.encoder_dropout_in, cfg.dropout),
-                    dropout_out=or_default(cfg.encoder_dropout_out, cfg.dropout),
-                    rnn=rnn_of(cfg, "encoder"),
-                )
+                sizes = {"hidden_size": hidden_size, "num_layers": layers, "bidirectional": True}
+                return cls._build_encoder(cfg, dictionary, embedding, **sizes)
 
             model.posterior = AlignmentPosterior(
                 reader(task.source_dictionary, model.encoder.embed_tokens),

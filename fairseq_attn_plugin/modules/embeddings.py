@@ -50,3 +50,10 @@ def word_embedding(
             embedding.weight[found] = torch.from_numpy(vectors)[found]
     embedding.weight.requires_grad = not freeze
     return embedding
+
+
+def side_embedding(cfg: Any, side: str, dictionary: Any) -> nn.Embedding:
+    """The embeddings of encoder or decoder, by their options."""
+    dim, path, freeze = (cfg[f"{side}_{name}"] for name in ("embed_dim", "embed_path", "freeze_embed"))
+    options = f"--{side}-embed-path", f"--{side}-embed-dim"
+    return word_embedding(dictionary, dim, path, freeze, *options, bound=cfg.embed_init_range)
