@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
 import platform
 import threading
 from contextlib import contextmanager, nullcontext
@@ -153,11 +152,3 @@ def product_type(like: Tensor) -> torch.dtype:
 def without_autocast(like: Tensor) -> ContextManager[Any]:
     """A context in which autocast is off for the device of a tensor."""
     return torch.autocast(like.device.type, enabled=False) if autocast_enabled(like) else nullcontext()
-
-
-def float16_scale(rows: int) -> float:
-    """The factor of logit gradients in a float16 product: numbers in [-1, 1], most of them small.
-
-    The largest power of two (1024 at most) with which a sum over ``rows`` stays in the range of float16.
-    """
-    return 2.0 ** max(-4, min(10, int(math.log2(32768 / max(1, rows)))))

@@ -177,38 +177,13 @@ class SeparableSums(NLLSums):
             for hits, mixture in zip(self.correct, self.kind.mixtures[(slice(None), *block.where)].to(self.full)):
                 best = ((mixture / norm) @ positions.values).mul_(steps.values).argmax(-1)
                 hits[block.sentences, block.steps] = best.eq(target) & real.squeeze(2)
-        if self.with_gradients:
-            self._add_gradients(block, share, share / norm, (steps.values, positions.values), (query, memory), target)
-
-    def _logits(self, weight: Prepared, features: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """Logits times log2 e ``[b, r, V]``, in full precision."""
-        rows = weight.linear(features.flatten(0, 1) * LOG2_E, bias)
-        return rows.to(self.full).view(*features.shape[:2], -1)
-
-    def _add_gradients(
-        self,
-        block: Block,
-        share: Tensor,
-        ratio: Tensor,
-        exponentials: Tuple[Tensor, Tensor],
-        features: Tuple[Tensor, Tensor],
-        target: Tensor,
-    ) -> None:
-        """Adds to all gradients.
-
-        Args:
-            share: ``[b, t, k]``, w
-            ratio: w / Z
-            exponentials: of steps and positions, ``[b, t or k, V]``
-            features: the same, ``[b, t or k, D or Dh]``
-            target: ``[b, t]``
-        """
-        split, vocabulary = self.alignments.split, self.vocabulary
+        if not self.with_gradients:
+            return
         assert self.d_query is not None and self.d_memory is not None and vocabulary.d_transposed is not None
-        steps, positions = exponentials
+        ratio = share / norm  # w / Z
         by_step, by_position = share.sum(2, keepdim=True), share.sum(1).unsqueeze(2)
-        d_steps = (ratio @ positions).mul_(steps)
-        d_positions = (ratio.transpose(1, 2) @ steps).mul_(positions)
+        d_steps = (ratio @ positions.values).mul_(steps.values)
+        d_positions = (ratio.transpose(1, 2) @ steps.values).mul_(positions.values)
         d_steps.scatter_add_(2, target.unsqueeze(2), -vocabulary.gold * by_step)
         # A word that a sentence has several times is added once, so that the order of sums is the same on a GPU.
         same = target.unsqueeze(2) == target.unsqueeze(1)
@@ -222,9 +197,13 @@ class SeparableSums(NLLSums):
         d_steps, d_positions = d_steps.flatten(0, 1), d_positions.flatten(0, 1)
         if vocabulary.d_bias is not None:
             vocabulary.d_bias += d_steps.sum(0)
-        query, memory = (x.flatten(0, 1) for x in features)
-        vocabulary.d_transposed[split:] += outer(query, d_steps, vocabulary.products)
-        vocabulary.d_transposed[:split] += outer(memory, d_positions, vocabulary.products)
+        vocabulary.d_transposed[split:] += outer(query.flatten(0, 1), d_steps, vocabulary.products)
+        vocabulary.d_transposed[:split] += outer(memory.flatten(0, 1), d_positions, vocabulary.products)
         d_query, d_memory = self.of_steps.matmul(d_steps), self.of_positions.matmul(d_positions)
-        self.d_query[block.sentences, block.steps, split:] += d_query.view_as(features[0])
-        self.d_memory[block.sentences, block.positions, :split] += d_memory.view_as(features[1])
+        self.d_query[block.sentences, block.steps, split:] += d_query.view_as(query)
+        self.d_memory[block.sentences, block.positions, :split] += d_memory.view_as(memory)
+
+    def _logits(self, weight: Prepared, features: Tensor, bias: Optional[Tensor]) -> Tensor:
+        """Logits times log2 e ``[b, r, V]``, in full precision."""
+        rows = weight.linear(features.flatten(0, 1) * LOG2_E, bias)
+        return rows.to(self.full).view(*features.shape[:2], -1)

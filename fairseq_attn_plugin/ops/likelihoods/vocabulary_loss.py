@@ -29,7 +29,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from ..devices import on_gpu
-from ..precision import float16_scale, product_type, without_autocast
+from ..precision import product_type, without_autocast
 from ..products import Prepared, outer
 from .alignment_blocks import rows_of_a_block
 
@@ -144,7 +144,8 @@ class VocabularyBlocks:
         if self.d_bias is not None:
             self.d_bias.addmv_(numerators.t(), factor.squeeze(1))
         if self.products == torch.float16:  # its products need numbers in [-1, 1], most of which are small
-            scale = float16_scale(len(features))
+            # the largest power of two, 1024 at most, with which a sum over the rows stays in the range of float16
+            scale = 2.0 ** max(-4, min(10, int(math.log2(32768 / max(1, len(features))))))
             narrow, factor = numerators.mul_(factor * scale).to(self.products), factor.fill_(1 / scale)
             self.d_transposed.add_(outer(features, narrow, self.products), alpha=1 / scale)
         else:
