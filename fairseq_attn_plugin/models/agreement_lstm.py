@@ -55,25 +55,6 @@ def _name_directions(task_config: Any) -> Tuple[str, str]:
     return f"{source}-{target}", f"{target}-{source}"
 
 
-def _reversed_configuration(cfg: Any) -> Any:
-    """The configuration of the other direction: embeddings follow their language."""
-    result = copy.copy(cfg)
-    if not cfg.share_all_embeddings:
-        for name in ("embed_path", "freeze_embed"):
-            result[f"encoder_{name}"], result[f"decoder_{name}"] = cfg[f"decoder_{name}"], cfg[f"encoder_{name}"]
-    return result
-
-
-def _reversed_task(task: Any) -> Any:
-    """The parts of a task from which the model of the other direction is built."""
-    source, target = (longest(task, side) for side in ("source", "target"))
-    return SimpleNamespace(
-        source_dictionary=task.target_dictionary,
-        target_dictionary=task.source_dictionary,
-        cfg=SimpleNamespace(max_source_positions=target, max_target_positions=source),
-    )
-
-
 class ReverseBatch(NamedTuple):
     """A batch of the opposite direction; N and T are the widths of the source and of the target that were given."""
 
@@ -172,7 +153,18 @@ class AgreementLSTMModel(AttnLSTMModel):
         cls.check(cfg, task)
         direction, reverse = _name_directions(getattr(task, "cfg", None))
         forward = AttnLSTMModel.build_model(cfg, task)
-        backward = AttnLSTMModel.build_model(_reversed_configuration(cfg), _reversed_task(task))
+        limits = {"max_source_positions": longest(task, "target"), "max_target_positions": longest(task, "source")}
+        reversed_task = SimpleNamespace(
+            source_dictionary=task.target_dictionary,
+            target_dictionary=task.source_dictionary,
+            cfg=SimpleNamespace(**limits),
+        )
+        reversed_cfg = copy.copy(cfg)
+        if not cfg.share_all_embeddings:
+            for name in ("embed_path", "freeze_embed"):
+                of_encoder, of_decoder = f"encoder_{name}", f"decoder_{name}"
+                reversed_cfg[of_encoder], reversed_cfg[of_decoder] = cfg[of_decoder], cfg[of_encoder]
+        backward = AttnLSTMModel.build_model(reversed_cfg, reversed_task)
         model = cls({direction: forward, reverse: backward}, direction, reverse)
         model.matmul_precision, model.cuda_graphs = forward.matmul_precision, forward.cuda_graphs
         return model

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from typing import Any, Dict, List, NoReturn
+from typing import Any, Dict, NoReturn
 
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel
@@ -100,7 +100,13 @@ def _arguments(cfg: Any, arch: str, model: Any, max_source_positions: float) -> 
         words = [word.lstrip("-") for word in shlex.split(text)]
     except ValueError as error:
         parser.error(str(error).lower())
-    _check_names(cfg, parser, [word.partition("=")[0].replace("-", "_") for word in words], convolutional)
+    for name in (word.partition("=")[0].replace("-", "_") for word in words):
+        if name.startswith("decoder_"):
+            raise OptionError(f"{parser.given}: {flag(name)} is of a decoder, and the decoder is ours; leave it out")
+        if name in cfg and not (name == "encoder_layers" and convolutional):
+            raise OptionError(
+                f"{parser.given}: the model has {flag(name)} itself; give it outside of --encoder-options"
+            )
     ours: Dict[str, Any] = {"encoder_embed_dim": cfg.encoder_embed_dim, "dropout": cfg.dropout}
     ours["encoder_layers"] = cfg.encoder_layers
     if convolutional:
@@ -116,17 +122,6 @@ def _arguments(cfg: Any, arch: str, model: Any, max_source_positions: float) -> 
     if convolutional:
         args.decoder_layers = "[(1, 1)]"
     return args
-
-
-def _check_names(cfg: Any, parser: _Parser, names: List[str], convolutional: bool) -> None:
-    """Raises OptionError for an option that our model has itself, and for one of the decoder that is not built."""
-    for name in names:
-        if name.startswith("decoder_"):
-            raise OptionError(f"{parser.given}: {flag(name)} is of a decoder, and the decoder is ours; leave it out")
-        if name in cfg and not (name == "encoder_layers" and convolutional):
-            raise OptionError(
-                f"{parser.given}: the model has {flag(name)} itself; give it outside of --encoder-options"
-            )
 
 
 @torch.no_grad()

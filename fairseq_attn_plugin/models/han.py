@@ -74,17 +74,6 @@ class HANConfig(FairseqDataclass):
     word_dropout: float = option(0.0, "probability with which a word is replaced by the unknown word in training")
 
 
-def _check_options(cfg: Any) -> None:
-    """Raises OptionError for options with wrong values."""
-    for name, known in (("document_encoder", ENCODERS), ("pooling", POOLINGS), ("rnn", (*KINDS, "none"))):
-        need(cfg[name] in known, cfg, name, f"one of {', '.join(known)}")
-    attentions.attention_class(cfg.attention)
-    pooling = _document_attentions()
-    need(cfg.attention in pooling, cfg, "attention", f"one of {', '.join(pooling)} to classify documents")
-    for name in ("word_embed_dim", "word_hidden_size", "sentence_hidden_size"):
-        need(cfg[name] >= 1, cfg, name, "at least 1")
-
-
 @register_model("han", dataclass=HANConfig)
 class HANModel(BaseFairseqModel):
     """A document classifier; see the module's text.
@@ -120,7 +109,13 @@ class HANModel(BaseFairseqModel):
         Raises:
             OptionError: options with wrong values
         """
-        _check_options(cfg)
+        for name, known in (("document_encoder", ENCODERS), ("pooling", POOLINGS), ("rnn", (*KINDS, "none"))):
+            need(cfg[name] in known, cfg, name, f"one of {', '.join(known)}")
+        attentions.attention_class(cfg.attention)
+        pooling = _document_attentions()
+        need(cfg.attention in pooling, cfg, "attention", f"one of {', '.join(pooling)} to classify documents")
+        for name in ("word_embed_dim", "word_hidden_size", "sentence_hidden_size"):
+            need(cfg[name] >= 1, cfg, name, "at least 1")
         dictionary = task.source_dictionary
 
         def encoder(input_dim: int, hidden_size: int) -> RaggedEncoder:
