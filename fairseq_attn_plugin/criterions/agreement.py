@@ -159,7 +159,13 @@ class AgreementCriterion(FairseqCriterion):
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
         """Returns the loss, the sample size and the logged sums of a batch."""
-        both_models = _of_two_directions(model)
+        both_models = unwrapped(model)
+        if not isinstance(both_models, AgreementLSTMModel):
+            raise OptionError(
+                "--criterion agreement: needs a model of two directions (--arch lstm_agreement); "
+                f"{type(both_models).__name__} has one direction, train it with --criterion "
+                "label_smoothed_cross_entropy"
+            )
         target, source = sample["target"], sample["net_input"]["src_tokens"]
         out: BothDirections = model(**sample["net_input"], target=target, smoothing=self.cfg.label_smoothing)
         losses, nlls = zip(
@@ -230,14 +236,3 @@ class AgreementCriterion(FairseqCriterion):
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
-
-
-def _of_two_directions(model: Any) -> AgreementLSTMModel:
-    """The model inside its data-parallel wrappers."""
-    model = unwrapped(model)
-    if not isinstance(model, AgreementLSTMModel):
-        raise OptionError(
-            f"--criterion agreement: needs a model of two directions (--arch lstm_agreement); {type(model).__name__} "
-            "has one direction, train it with --criterion label_smoothed_cross_entropy"
-        )
-    return model

@@ -115,8 +115,7 @@ class PosteriorLSTMModel(LatentLSTMModel):
                 f"--input-feeding {cfg.input_feeding}: posterior attention feeds the posterior's context; must be "
                 "context, or choose --arch lstm_latent"
             )
-        if cfg.posterior_topk is not None and cfg.posterior_topk < 1:
-            raise OptionError(f"--posterior-topk {cfg.posterior_topk}: must be at least 1 position")
+        need(cfg.posterior_topk is None or cfg.posterior_topk >= 1, cfg, "posterior_topk", "at least 1 position")
 
     @classmethod
     def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[Attention]:
