@@ -28,7 +28,7 @@ def check_softmax(config: Any, models: str) -> None:
 
 def rnn_of(config: Any, side: str) -> str:
     """The kind of recurrent layers of ``encoder`` or ``decoder``."""
-    kind: str = or_default(config[f"{side}_rnn"], config.rnn)
+    kind: str = or_default(config[f"{side}_rnn"], config["rnn"])
     return kind
 
 

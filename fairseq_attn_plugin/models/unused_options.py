@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional
 from .. import attention as attentions
 from ..errors import OptionError
 from ..options import file_options, flag, parse_boolean
+from .checks import rnn_of
 from .encoder_architectures import has_hidden_size
 
 # What --encoder-arch replaces. The LSTMs of a posterior of alignments read all but the first, too.
@@ -104,8 +105,14 @@ def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
         without.update(dict.fromkeys(of_posterior, "with --latent-posterior False"))
     if config["decoder_zero_init"]:
         without["decoder_init_dropout"] = "with --decoder-zero-init"
-    elif not parse_boolean("--decoder-attention", config["decoder_attention"]):
-        without["decoder_init_dropout"] = "with --decoder-attention False"
+    if not parse_boolean("--decoder-attention", config["decoder_attention"]):
+        # with input feeding the state itself is fed
+        of_attention = ["decoder_init_dropout", *(["input_feeding"] if config["input_feeding"] == "context" else [])]
+        without.update(dict.fromkeys(of_attention, "with --decoder-attention False"))
+    if config["adaptive_softmax_cutoff"] is not None:
+        without["share_decoder_input_output_embed"] = "with --adaptive-softmax-cutoff"
+    if "lstm" not in (rnn_of(config, "decoder"), arch or rnn_of(config, "encoder")):
+        without["forget_bias"] = "without an LSTM"
     if config["lexicon"] is None:
         without["lexicon_epsilon"] = "without --lexicon"
     for name, why in without.items():

@@ -104,10 +104,11 @@ def test_numbers_that_are_none(name, value, message):
 
 def check_training(arch, options):
     config = {**asdict(MODEL_DATACLASS_REGISTRY[arch]()), "_name": arch, **options}
-    AttnLSTMModel.check_training({"model": config, "criterion": {}})
+    criterion = {"_name": None if config["adaptive_softmax_cutoff"] is None else "adaptive_loss"}
+    AttnLSTMModel.check_training({"model": config, "criterion": criterion})
 
 
-TRANSFORMER = {"encoder_arch": "transformer"}
+TRANSFORMER, ADAPTIVE = {"encoder_arch": "transformer"}, {"adaptive_softmax_cutoff": "5"}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +134,10 @@ TRANSFORMER = {"encoder_arch": "transformer"}
             {"decoder_init_dropout": 0.5},
             "has no effect with --decoder-attention.*",
         ),
+        ("lstm_soft", {"decoder_attention": "False"}, {"input_feeding": "context"}, "has no effect with --decoder.*"),
+        ("lstm_soft", {"rnn": "gru"}, {"forget_bias": 2.0}, "has no effect without an LSTM.*"),
+        ("attn_lstm", {**TRANSFORMER, "decoder_rnn": "gru"}, {"forget_bias": 2.0}, "has no effect without an LSTM.*"),
+        ("attn_lstm", ADAPTIVE, {"share_decoder_input_output_embed": True}, "has no effect with --adaptive.*"),
         ("lstm_latent_small", TRANSFORMER, {"encoder_bidirectional": False}, "has no effect with --encoder-arch .*"),
     ],
 )
