@@ -22,11 +22,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..ops.deferred import accumulate, linear, share, shared_in_pass
+from ..ops.deferred import accumulate, linear, share
 from ..ops.dropout import dropout_mask
 from ..ops.gru import gru_cell
 from ..ops.lstm import fused_lstm_cell, has_fused_cell, lstm_cell
-from ..ops.precision import fixed_weights, product_type
+from ..ops.precision import fixed_weights, kept_in_pass, product_type
 from .decoder_state import DecoderInputs
 from .rnn import Dropout
 
@@ -142,7 +142,7 @@ class _Stepped:
     def __init__(self, projection: Optional[nn.Module], dropout: DropoutMasks):
         self.dropout = dropout
         # The gradient of W_o is summed once, after the loop.
-        self.projection = None if projection is None else shared_in_pass(projection.weight)
+        self.projection = None if projection is None else kept_in_pass(projection.weight, share)
 
     def output(self, t: int, context: Optional[Tensor], hidden: Tensor) -> Tensor:
         """o_t = tanh(W_o [c_t; s_t]) ``[R, Ds]`` of c_t ``[R, Dh]`` and s_t ``[R, Ds]``, with dropout."""

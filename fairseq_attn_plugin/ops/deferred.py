@@ -175,11 +175,6 @@ def share(matrix: Tensor, dtype: Optional[torch.dtype] = None) -> Tensor:
     return matrix
 
 
-def shared_in_pass(weight: Tensor) -> Tensor:
-    """:func:`share` of a weight, the same tensor for all calls in one forward pass of the model."""
-    return kept_in_pass(weight, share)
-
-
 def matmul(x: Tensor, matrix: Tensor) -> Tensor:
     """``x @ matrix``: ``[..., T, N] x [..., N, D] -> [..., T, D]``, leading dimensions equal; see :func:`share`."""
     node = _share_node(matrix)
@@ -250,8 +245,9 @@ class Linear(nn.Linear):
 
 
 def project(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-    """``x @ weight^T + bias``, ``[..., I]`` to ``[..., O]`` in the type of ``x``, by :func:`shared_in_pass`."""
-    weight = shared_in_pass(weight)
+    """``x @ weight^T + bias``, ``[..., I]`` to ``[..., O]`` in the type of ``x``; all calls in one forward pass of the
+    model :func:`share` the weight."""
+    weight = kept_in_pass(weight, share)
     if x.dim() == 2 or _share_node(weight) is None:
         return linear(x, weight, bias)
     return linear(x.reshape(-1, x.size(-1)), weight, bias).view(*x.shape[:-1], -1)

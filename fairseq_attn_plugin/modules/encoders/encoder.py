@@ -14,7 +14,7 @@ from ...ops.lstm import computed_by_layers
 from ...ops.packed import packed_lstm
 from ...ops.precision import fixed_weights
 from ..rnn import KINDS, STATES, Dropout, rnn_layer, uniform_, with_padding_input
-from .source_encoder import EncoderOut, SourceEncoder
+from .source_encoder import EncoderOut, SourceEncoder, rows_of_sentences
 
 # cuDNN copies weights that have one more input column at each call; torch says so, and how nn.LSTM would avoid it.
 warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
@@ -105,7 +105,7 @@ class LSTMEncoder(SourceEncoder):
             "cell": states[1] if len(states) > 1 else None,
             "tokens": src_tokens,
             "pad_mask": padding,
-            "rows": self.rows_of(src_tokens),
+            "rows": rows_of_sentences(src_tokens.size(0), src_tokens.device),
         }
 
     def _encode_frozen(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, List[Tensor]]:

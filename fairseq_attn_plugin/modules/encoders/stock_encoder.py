@@ -9,7 +9,7 @@ from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
 from ...ops.devices import on_gpu
-from .source_encoder import EncoderOut, SourceEncoder
+from .source_encoder import EncoderOut, SourceEncoder, rows_of_sentences
 
 
 class StockEncoder(SourceEncoder):
@@ -98,5 +98,5 @@ class StockEncoder(SourceEncoder):
             "cell": None,
             "tokens": src_tokens,
             "pad_mask": padding,
-            "rows": self.rows_of(src_tokens),
+            "rows": rows_of_sentences(src_tokens.size(0), src_tokens.device),
         }
