@@ -52,9 +52,8 @@ def check_options(config: Any, task: Any) -> None:
             f"--encoder-options {config.encoder_options}: are of --encoder-arch, which is not given; add it, as in "
             "--encoder-arch transformer, or leave them out"
         )
-    for name in ("encoder_layers", "decoder_layers"):
-        check_size(config, name, MOST_LAYERS)
     for side in ("encoder", "decoder"):
+        check_size(config, f"{side}_layers", MOST_LAYERS)
         check_size(config, f"{side}_embed_dim")
         check_size(config, f"{side}_hidden_size")
     check_size(config, "decoder_out_embed_dim")

@@ -10,7 +10,8 @@ alignment. :mod:`fairseq_attn_plugin.modules.latent.posterior_decoder` has the f
 from dataclasses import dataclass
 from typing import Any, ClassVar, Dict, Optional, Tuple, Type
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from ..attention import Attention
 from ..errors import OptionError
@@ -71,7 +72,8 @@ class FirstOrderModel(LatentLSTMModel):
     def build_model(cls, cfg: Any, task: Any) -> "FirstOrderModel":
         model = super().build_model(cfg, task)
         assert isinstance(model, FirstOrderModel)
-        model.decoder.use_jumps(cfg.jump_window, cfg.jump_monotonic)
+        model.decoder.jumps = nn.Parameter(torch.zeros(2 * cfg.jump_window + 1))  # all factors are one at first
+        model.decoder.monotonic = cfg.jump_monotonic
         return model
 
     def forced(self, src_tokens: Tensor, prev_output_tokens: Tensor, target: Tensor) -> Tuple[Any, Dict[str, Tensor]]:

@@ -40,17 +40,13 @@ class FirstOrderDecoder(LatentDecoder):
     """A :class:`LatentDecoder` whose alignments depend on each other; the weights that it returns are b.
 
     Attributes:
-        jumps: ``[2 W + 1]``, v of the widths -W to W
+        jumps: ``[2 W + 1]``, v of the widths -W to W, the logarithms of trained factors
         monotonic: whether no word is aligned in front of the one before
     """
 
     predicts_stepwise = False  # b_t depends on all steps so far
     jumps: nn.Parameter
     monotonic = False
-
-    def use_jumps(self, window: int, monotonic: bool) -> None:
-        """Makes the trained factors of the jumps, all one at first; :attr:`jumps` are their logarithms."""
-        self.jumps, self.monotonic = nn.Parameter(torch.zeros(2 * window + 1)), monotonic
 
     def alignments(
         self,
