@@ -53,8 +53,6 @@ def _certainty(rows: np.ndarray) -> float:
 
 def record_confidence(record: Record, name: Optional[str] = None) -> Confidence:
     """The confidence of a record by the matrix ``name`` (default: ``attention``, or the first one)."""
-    if name is None:
-        name = "attention" if "attention" in record.weights else next(iter(record.weights))
     return attention_confidence(record.unit_attention("subwords", name))
 
 

@@ -109,11 +109,15 @@ class Record:
             return self.source_words, self.target_words
         return self.source, self.target
 
-    def word_attention(self, name: str = "attention", end: bool = False) -> np.ndarray:
+    def matrix(self, name: Optional[str] = None) -> np.ndarray:
+        """A matrix over subwords, with both sentence ends (default: ``attention``, or the first one without it)."""
+        return self.weights[name or ("attention" if "attention" in self.weights else next(iter(self.weights)))]
+
+    def word_attention(self, name: Optional[str] = None, end: bool = False) -> np.ndarray:
         """Weights over words: summed over the subwords of a source word, averaged over those of a target word.
 
         Args:
-            name: of the matrix
+            name: of the matrix, as for :meth:`matrix`
             end: keep the last row and the last column, those of the sentence ends
 
         Returns:
@@ -123,13 +127,13 @@ class Record:
         sides = [words_of(tokens, self.subwords) for tokens in (self.source, self.target)]
         if end:
             sides = [words + [words[-1] + 1 if words else 0] for words in sides]
-        return merge_weights(self.weights[name], *sides)
+        return merge_weights(self.matrix(name), *sides)
 
-    def unit_attention(self, level: str = "words", name: str = "attention", end: bool = False) -> np.ndarray:
+    def unit_attention(self, level: str = "words", name: Optional[str] = None, end: bool = False) -> np.ndarray:
         """Weights over the units of :meth:`units`, in float64; see :meth:`word_attention`."""
         if level == "words":
             return self.word_attention(name, end)
-        matrix = np.asarray(self.weights[name], dtype=float)
+        matrix = np.asarray(self.matrix(name), dtype=float)
         return matrix if end else matrix[:-1, :-1]
 
 
@@ -148,10 +152,7 @@ def shown_units(record: Record, level: str = "words", escaped: bool = True) -> T
     if escaped:
         source, target = list(map(as_typed, source)), list(map(as_typed, target))
     if source and any(UNKNOWN in word for word in target):
-        weights = record.unit_attention(
-            level, "attention" if "attention" in record.weights else next(iter(record.weights))
-        )
-        nearest = [source[row.argmax()] if row.any() else UNKNOWN for row in weights]
+        nearest = [source[row.argmax()] if row.any() else UNKNOWN for row in record.unit_attention(level)]
         target = [
             f"{word} ({near})" if UNKNOWN in word and UNKNOWN not in near else word
             for word, near in zip(target, nearest)

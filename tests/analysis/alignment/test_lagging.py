@@ -1,5 +1,7 @@
 """Average lagging: against its definition, at its ends, and as a command over records."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from records_for_tests import record, write_records
@@ -44,6 +46,15 @@ def test_the_command(hard, tmp_path, capsys):
     assert rows[0] == ["system", "AL", "AP", "sentences"] and rows[2] == ["hard", "1.00", "0.667", "1"]
     assert rows[3][0] == "soft" and rows[3][2:] == ["1.000", "3"]
     assert "hard: 1 sentence without words left out" in printed.err
+
+
+def test_records_of_another_matrix_are_read_by_it(tmp_path, capsys):
+    one = record(0, "der hund", "the dog")
+    for name in ("attention", "bayes"):
+        given = [replace(one, weights={name: one.attention})]
+        cli.main(["lagging", str(write_records(tmp_path / f"{name}.jsonl", records=given, weights=(name,)))])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[2] == printed[5]
 
 
 @pytest.mark.parametrize(
