@@ -49,6 +49,7 @@ def test_words_that_translate_nothing():
     assert count_records([sentence]) == END
     assert count_records([sentence], soft=True) == {"haus": {"the": pytest.approx(0.1)}, **END}
     assert count_records([record(0, "<unk>", "house")]) == END
+    assert count_records([record(0, "haus", "hou@@ <unk>"), record(1, "hau@@ <unk>", "house")]) == {"</s>": {"</s>": 2}}
     assert count_records([record(0, "", ""), record(1, "", "a"), record(2, "a", "")]) == {"</s>": {"</s>": 3.0}}
 
 
