@@ -167,7 +167,7 @@ class _Steps(NamedTuple):
 
 @torch.no_grad()
 def exact_posterior(model: Any, sample: Dict[str, Any], where: str) -> Tensor:
-    """p(z_t = j | x, y_<=t) ``[B, T, N]`` of a batch with its ``target``; zero on padding.
+    """p(z_t = j | x, y_<=t) ``[B, T, N]`` of a batch with its ``target``; zero on padding, and where all weights are.
 
     Raises ``OptionError``, which starts with ``where``, for a model whose output layer does not read one context.
     """
@@ -183,7 +183,8 @@ def exact_posterior(model: Any, sample: Dict[str, Any], where: str) -> Tensor:
         encodings, states = steps.encodings[row, columns], steps.states[row, :length]
         sums = prior.sum(1)
         likelihoods = _log_likelihoods(steps, sums, states, encodings, source[row, columns], target[row, :length])
-        result[row, :length, columns] = (prior.log() + likelihoods).softmax(1)
+        posterior = (prior.log() + likelihoods).softmax(1)
+        result[row, :length, columns] = posterior.masked_fill(sums.eq(0).unsqueeze(1), 0.0)
     return result
 
 

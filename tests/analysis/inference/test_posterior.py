@@ -111,6 +111,13 @@ def test_equals_a_forward_pass_for_each_encoding(name):
     assert moved > 1e-3  # it is not the attention
 
 
+def test_a_step_that_attends_to_nothing_has_no_posterior():
+    model = build("lstm_soft", attention="monotonic", monotonic_lossy=True).eval()
+    assert not model(**sample()["net_input"])[1]["attn"][0].sum(-1).all()
+    found = exact_posterior(model, sample(), "here").sum(-1)
+    assert (found.eq(0) | found.sub(1).abs().lt(1e-5)).all()
+
+
 @torch.no_grad()
 def test_a_latent_model_has_its_own():
     model, batch = make(), sample()
