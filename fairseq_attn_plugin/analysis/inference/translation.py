@@ -6,7 +6,7 @@ from typing import Callable, List, NamedTuple, Sequence, Union
 
 from fairseq_attn_plugin.analysis.records.record import Record, shown_units
 from fairseq_attn_plugin.decoding.export import runtime
-from fairseq_attn_plugin.decoding.export.runtime import MOST_CHARACTERS
+from fairseq_attn_plugin.decoding.export.runtime import BEGINNING, MOST_CHARACTERS
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.subwords import spell
 from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
@@ -28,11 +28,14 @@ def translation_of(
     record: Record, score: float, unknown: List[int], escapes: bool, detokenize: Callable[[str], str]
 ) -> Translation:
     """The translation of a record; ``escapes`` says whether its words have those of Moses."""
-    positions = positions_of(record.attention.tolist())
-    copied = spell(replace_unknown(record.target, record.source, positions, {}), record.subwords)
-    text = " ".join(spell(record.target, record.subwords))
+
+    def text_of(tokens: Sequence[str]) -> str:
+        # as fairseq prints it: a model that has hardly learnt may write the symbol of the beginning
+        return detokenize(" ".join(spell([one for one in tokens if one != BEGINNING], record.subwords)))
+
+    copied = replace_unknown(record.target, record.source, positions_of(record.attention.tolist()), {})
     words = shown_units(record, escaped=escapes)
-    return Translation(detokenize(text), score, record, unknown, *words, detokenize(" ".join(copied)))
+    return Translation(text_of(record.target), score, record, unknown, *words, text_of(copied))
 
 
 def check_request(text: str, nbest: int, beam: int) -> None:

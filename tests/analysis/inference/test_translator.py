@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from records_for_tests import record
 
+from fairseq_attn_plugin.analysis.inference.translation import translation_of
 from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.decoding.export.runtime import one_line
@@ -38,6 +40,11 @@ def test_a_folder_that_is_not_there(command, zoo, tmp_path):
 
 def test_joiners_and_soft_hyphens_stay():
     assert one_line("می\u200cخواهم  Schiff\u00adfahrt\tda\u2028\x00hier\n") == "می\u200cخواهم Schiff\u00adfahrt da hier"
+
+
+def test_a_model_that_has_hardly_learnt_may_write_the_beginning():
+    found = translation_of(record(0, "ein hund", "<s> a <s> <unk>"), -1.0, [], False, str)
+    assert (found.text, found.copied) == ("a <unk>", "a hund")
 
 
 def test_a_batch_has_the_attention_of_each_sentence_alone(tiny_data, zoo):
