@@ -28,6 +28,7 @@ import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.criterions.document_classification import macro_f1
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.han import HANModel
+from fairseq_attn_plugin.patches.trained_models import check_names
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.documents import Document, class_names
 
@@ -67,24 +68,27 @@ class Classified:
     unknown: int = 0  # words that the vocabulary lacks
 
 
-def load_classifier(data: str, path: str, cpu: bool = False) -> Classifier:
+def load_classifier(data: str, path: str, cpu: bool = False, overrides: Optional[Dict[str, Any]] = None) -> Classifier:
     """Loads a checkpoint of ``han``, ``han_flat`` or ``han_mean``.
 
     Args:
         data: folder whose dictionaries are read
         path: the checkpoint
         cpu: do not use a GPU
+        overrides: options of the model to change
 
     Raises:
-        OptionError: the model is of another kind, or the folder has other labels than the training
+        OptionError: the model is of another kind or lacks an option of ``overrides``, or the folder has other labels
+            than the training
     """
-    settings = {"data": data, "shorten_method": "truncate"}
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], arg_overrides=settings)
+    settings = {"shorten_method": "truncate", **(overrides or {}), "data": data}
+    models, saved, task = checkpoint_utils.load_model_ensemble_and_task([path], arg_overrides=settings)
     model = models[0]
     if not isinstance(model, HANModel):
         raise OptionError(
             f"--path {path}: is a {type(model).__name__}; must be a model of documents, such as --arch han"
         )
+    check_names(models, saved, overrides or {})
     labels = class_names(task.label_dictionary)
     head = model.classification_heads[task.cfg.classification_head_name]
     if not 0 < len(labels) <= head.out_features:

@@ -26,7 +26,7 @@ from fairseq_attn_plugin.analysis.inference.model_options import add_model_optio
 from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences
 from fairseq_attn_plugin.analysis.pages.document import plain_table
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import at_least
+from fairseq_attn_plugin.options import at_least, parse_overrides
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, write_json
 
@@ -105,7 +105,7 @@ def _documents(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[i
         raise OptionError(f"--beam {args.beam}: --documents translates nothing; leave one of the two out")
     if args.path is None:
         raise OptionError("--documents: give the checkpoint of han or han_flat by --path")
-    classifier = load_classifier(args.data, args.path, args.cpu)
+    classifier = load_classifier(args.data, args.path, args.cpu, parse_overrides(args.model_overrides))
     return document_faithfulness(
         classifier, islice(split_samples(classifier, args.gen_subset), args.sentences), options
     )

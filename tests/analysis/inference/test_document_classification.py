@@ -393,9 +393,12 @@ def test_command_of_faithfulness(data, trained, tmp_path, capsys):
     found = json.loads((tmp_path / "han.json").read_text())
     assert found["sentences"] == 4 and "words tau gradient" in found["measures"]
     assert "4 documents" in capsys.readouterr().out
+    cli.main([*call, "--cpu", "--out", str(tmp_path / "cut.json"), "--model-overrides", "{'max_positions': 3}"])
+    assert json.loads((tmp_path / "cut.json").read_text())["measures"] != found["measures"]
     for words, message in (
         (["--beam", "5"], "--beam 5: --documents translates nothing"),
         (["--attribution", "saliency"], "--attribution saliency: is not for documents"),
+        (["--model-overrides", "{'max_position': 3}"], "max_position: is no option of the model"),
     ):
         with pytest.raises(OptionError, match=message):
             cli.main([*call, *words])
