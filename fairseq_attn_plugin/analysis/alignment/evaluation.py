@@ -86,7 +86,7 @@ def _load(text: str, linking: Linking, corpus: Optional[AlignedSystem]) -> Align
     label, path = label_and_path(text)
     if is_records(path):
         return _from_records(open_records(path, label), linking, corpus)
-    alignments = read_gold(path, lengths=corpus.lengths if corpus else None)
+    alignments = read_gold(path, lengths=corpus.lengths if corpus else None, remedy="")  # --one-based is for gold links
     return AlignedSystem(label or Path(path).stem, path, [alignment.possible for alignment in alignments])
 
 

@@ -56,13 +56,19 @@ def add_gold_options(parser: Any, help: str, required: bool = False) -> None:
     parser.add_argument("--one-based", action="store_true", help="the gold file counts words from 1")
 
 
-def read_gold(path: PathLike, one_based: bool = False, lengths: Optional[Lengths] = None) -> List[GoldAlignment]:
+REMEDY = "; if the file counts from 1, give --one-based"
+
+
+def read_gold(
+    path: PathLike, one_based: bool = False, lengths: Optional[Lengths] = None, remedy: str = REMEDY
+) -> List[GoldAlignment]:
     """Reads the gold alignments of a corpus, sentence by sentence.
 
     Args:
         path: a file with a line ``0-0 1p2`` for each sentence pair
         one_based: the file counts words from 1; the result counts them from 0
         lengths: number of source and target words of every sentence of the corpus, None where unknown
+        remedy: as for :func:`check_links`
 
     Raises:
         OptionError: the file cannot be read, has a malformed line or a link beyond its sentence (the message names the
@@ -73,15 +79,12 @@ def read_gold(path: PathLike, one_based: bool = False, lengths: Optional[Lengths
         try:
             gold.append(parse_alignment(line, int(one_based)))
             if lengths is not None and number <= len(lengths):
-                check_links(gold[-1].possible, lengths[number - 1], int(one_based))
+                check_links(gold[-1].possible, lengths[number - 1], int(one_based), remedy)
         except ValueError as error:
             raise OptionError(f"{path}, line {number}: {error}") from None
     if lengths is not None and len(gold) != len(lengths):
         raise OptionError(f"{path}: has {len(gold)} lines, the corpus has {len(lengths)} sentences")
     return gold
-
-
-REMEDY = "; if the file counts from 1, give --one-based"
 
 
 def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first: int = 0, remedy: str = REMEDY) -> None:

@@ -88,7 +88,7 @@ def test_what_the_figures_do_not_show(tmp_path, capsys):
     ("options", "message"),
     [
         (["short=SHORT"], r"^\S*short: has 1 lines, the corpus has 2 sentences$"),
-        (["far=FAR"], r"^\S*far, line 1: link 5-0: the source has 1 words"),
+        (["far=FAR"], r"^\S*far, line 1: link 5-0: the source has 1 words, counted from 0$"),
         (["SOFT"], r"^soft: 2 files have this name"),
         (["own=OWN"], r"own.jsonl: has the model's own .*\(beam 5\)"),
         (["other=OTHER"], r"sentence 1 has 1 source and 2 target words, in \S*soft.jsonl it has 2 and 2$"),
