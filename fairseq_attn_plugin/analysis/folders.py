@@ -15,7 +15,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
 
 BEAM = 5  # width of the search for what is shown of a model folder
-_ITEM = re.compile(r"(\d+)(?:-(\d+))?")
+_ITEM = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # their list must fit into memory
 
 
 def with_attention(texts: Sequence[str], beam: Optional[int] = None, matrices: Tuple[str, ...] = ()) -> List[str]:
@@ -94,7 +94,7 @@ def sentence_numbers(texts: Optional[Sequence[str]], option: str = "--sentences"
             match = _ITEM.fullmatch(item)
             start, end = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
             if end < start:
-                raise OptionError(f"{option} {item}: must be a number, from 0, or a range such as 20-25")
+                raise OptionError(f"{option} {item}: must be a number, from 0 to 9999999, or a range such as 20-25")
             numbers.extend(range(start, end + 1))
     if not numbers:
         raise OptionError(f"{option}: name at least one sentence, as in 3 17 20-25")

@@ -144,6 +144,7 @@ def test_gold(tmp_path, drawn, capsys):
         (["--sentences", 7], r"^--sentences 7: is not in \S*soft.jsonl; its corpus has 3 sentences, counted from 0,"),
         (["NONE"], r"^there is no sentence to draw in \S*soft.jsonl and \S*none.jsonl$"),
         (["--out", "OUT/a.jpg"], r"a.jpg: cannot draw .jpg; use .png, .svg, .pdf$"),
+        (["--sentences", "0-99999999999"], r"--sentences 0-99999999999: must be a number, from 0 to 9999999"),
         (["--out", "OUT/a.xyz", "--first", 1], r"a.xyz: cannot draw .xyz; use .png, .svg, .pdf$"),
         (["--weights", "bayes"], r"^--weights bayes: \S*soft.jsonl has attention$"),
         (["--out", "OUT/a.png"], r"^--out \S*a.png: is one picture, not 3; give a folder, or one sentence to"),
