@@ -8,10 +8,9 @@ beyond its end. The functions here check every link and name the line.
 from __future__ import annotations
 
 import argparse
-from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 from fairseq_attn_plugin.analysis.alignment.links import Link, check_links, parse_alignment
 from fairseq_attn_plugin.errors import OptionError
@@ -72,15 +71,24 @@ def convert_file(
             or no line has a link; the message names file and line
     """
     written = unaligned = possible = number = 0
+    paths = alignments, source, target
     with whole_text(out, f"{out}: cannot write the alignments") as stream:
-        for number, links, skipped, tokens in _read(alignments, source, target):
-            sides = [words_of(side, subwords) for side in tokens]
-            with _named(alignments, number):
-                changed = to_subwords(links, *sides)
+        for number, lines in enumerate(zip_longest(*map(iter_lines, paths)), 1):
+            short = [str(path) for path, line in zip(paths, lines) if line is None]
+            if short:
+                raise OptionError(
+                    f"{' and '.join(short)}: ends after line {number - 1}; each line of the three files must be a "
+                    "sentence pair"
+                )
+            try:
+                given = parse_alignment(lines[0])
+                changed = to_subwords(given.sure, *(words_of(tokens(line), subwords) for line in lines[1:]))
+            except ValueError as error:
+                raise OptionError(f"{alignments}, line {number}: {error}") from None
             stream.write(" ".join(f"{i}-{j}" for i, j in changed) + "\n")
             written += len(changed)
             unaligned += not changed
-            possible += skipped
+            possible += len(given.possible) - len(given.sure)
         if number and not written:
             raise OptionError(
                 f"{alignments}: links no word of any of its {number} sentences"
@@ -126,29 +134,3 @@ def binarize(path: str, prefix: str) -> None:
     for suffix in (".bin", ".idx"):
         Path(prefix + suffix).unlink(missing_ok=True)  # a symbolic link to another data folder must not be followed
     FileBinarizer.multiprocess_dataset(path, "mmap", AlignmentDatasetBinarizer(utils.parse_alignment), prefix)
-
-
-@contextmanager
-def _named(path: PathLike, number: int) -> Iterator[None]:
-    """Turns ``ValueError`` into an ``OptionError`` that names the line."""
-    try:
-        yield
-    except ValueError as error:
-        raise OptionError(f"{path}, line {number}: {error}") from None
-
-
-def _read(
-    alignments: PathLike, source: PathLike, target: PathLike
-) -> Iterator[Tuple[int, Set[Link], int, Tuple[List[str], List[str]]]]:
-    """Yields line number, links, number of dropped possible links, and the tokens of both sides."""
-    paths = alignments, source, target
-    for number, lines in enumerate(zip_longest(*map(iter_lines, paths)), 1):
-        short = [str(path) for path, line in zip(paths, lines) if line is None]
-        if short:
-            raise OptionError(
-                f"{' and '.join(short)}: ends after line {number - 1}; each line of the three files must be a sentence "
-                "pair"
-            )
-        with _named(alignments, number):
-            alignment, sides = parse_alignment(lines[0]), (tokens(lines[1]), tokens(lines[2]))
-        yield number, set(alignment.sure), len(alignment.possible) - len(alignment.sure), sides
