@@ -81,16 +81,8 @@ class Evaluation(NamedTuple):
     left_out: int  # sentences that the records lack; they count as sentences without links
 
 
-def _load(text: str, linking: Linking, corpus: Optional[AlignedSystem]) -> AlignedSystem:
-    """One system from ``FILE`` or ``LABEL=FILE``, checked against the lengths of ``corpus``, the first records."""
-    label, path = label_and_path(text)
-    if is_records(path):
-        return _from_records(open_records(path, label), linking, corpus)
-    alignments = read_gold(path, lengths=corpus.lengths if corpus else None, remedy="")  # --one-based is for gold links
-    return AlignedSystem(label or Path(path).stem, path, [alignment.possible for alignment in alignments])
-
-
 def _from_records(records: Records, linking: Linking, corpus: Optional[AlignedSystem]) -> AlignedSystem:
+    """The links of records, checked against the lengths of ``corpus``, the first records."""
     count, path = records.header.sentences, records.path
     if records.header.target != "reference":
         raise OptionError(
@@ -126,9 +118,13 @@ def load_alignments(texts: Sequence[str], linking: Linking) -> Tuple[List[Aligne
     corpus: Optional[AlignedSystem] = None
     # records come first: they have the sentence lengths that links are checked against
     for text in sorted(texts, key=lambda text: not is_records(text)):
-        systems[text] = _load(text, linking, corpus)
-        if corpus is None and systems[text].lengths is not None:
-            corpus = systems[text]
+        label, path = label_and_path(text)
+        if is_records(path):
+            systems[text] = _from_records(open_records(path, label), linking, corpus)
+            corpus = corpus or systems[text]
+        else:  # --one-based is for gold links
+            links = read_gold(path, lengths=corpus.lengths if corpus else None, remedy="")
+            systems[text] = AlignedSystem(label or Path(path).stem, path, [one.possible for one in links])
     check_labels([systems[text].label for text in texts])
     wanted, found = linking.weights, {system.weights for system in systems.values() if system.weights is not None}
     if wanted is not None and found and wanted not in found:
