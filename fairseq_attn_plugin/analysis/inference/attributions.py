@@ -29,6 +29,7 @@ one encoding, so that p(y_t | j) is what its output layer makes of it.
 from __future__ import annotations
 
 from functools import partial
+from itertools import groupby
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 import numpy as np
@@ -57,12 +58,8 @@ Method = Callable[..., List[Tensor]]  # of models, sentences, and optionally the
 
 def source_units(loaded: Any, sentence: SourceSentence) -> List[List[int]]:
     """The positions of the source that are erased together: those of each word, in order, and the end by itself."""
-    groups: List[List[int]] = []
     words = words_of(sentence.source_tokens, vocabulary_subwords(loaded.task.source_dictionary))
-    for place, word in enumerate(words):
-        if word == len(groups):
-            groups.append([])
-        groups[word].append(place)
+    groups = [list(same) for _, same in groupby(range(len(words)), key=words.__getitem__)]
     return groups + [[place] for place in range(len(words), len(sentence.source))]
 
 
@@ -210,20 +207,14 @@ def _steps(model: Any, sample: Dict[str, Any], where: str) -> _Steps:
     if isinstance(decoder, RecurrentDecoder) and decoder.attention is not None:
         encoded: List[Any] = []
         hook = model.encoder.register_forward_hook(lambda _, __, out: encoded.append(out))
-        try:
-            with noted(decoder) as (states, _):
-                output = model(**inputs)
-        finally:
-            hook.remove()
+        with hook, noted(decoder) as (states, _):
+            output = model(**inputs)
         weights = attention(model, output, sample, where)
         return _Steps(torch.cat(states, 1), encoded[0]["encodings"], weights, decoder.log_probs)
     if isinstance(decoder, StockDecoder) and decoder.attention is not None:
         reads: List[Any] = []
-        hook = decoder.attention.register_forward_hook(lambda _, read, __: reads.append(read))
-        try:
+        with decoder.attention.register_forward_hook(lambda _, read, __: reads.append(read)):
             output = model(**inputs)
-        finally:
-            hook.remove()
         weights = attention(model, output, sample, where)
         encodings = unmoved(model, reads[0][1].permute(1, 2, 0), inputs["src_tokens"]).transpose(1, 2)
         return _Steps(torch.stack([read[0] for read in reads], 1), encodings, weights, _stock_log_probs(decoder))

@@ -433,8 +433,5 @@ def _with_weights(
         weights = way(found[1], real)
         return torch.bmm(weights.unsqueeze(1), values).squeeze(1), weights
 
-    hook = part.pooling.register_forward_hook(replace)
-    try:
+    with part.pooling.register_forward_hook(replace):
         return classes_of(classifier, documents)[0]
-    finally:
-        hook.remove()

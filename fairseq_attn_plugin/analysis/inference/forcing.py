@@ -192,16 +192,11 @@ def embedded(model: Any, change: Change) -> Iterator[None]:
             "leave-one-out does without them"
         )
     inside: List[bool] = []
-    hooks = [
-        encoder.register_forward_pre_hook(lambda *unused: inside.append(True)),
-        encoder.register_forward_hook(lambda *unused: inside.clear()),
-        table.register_forward_hook(lambda module, read, found: change(found, read[0]) if inside else None),
-    ]
-    try:
+    before = encoder.register_forward_pre_hook(lambda *unused: inside.append(True))
+    after = encoder.register_forward_hook(lambda *unused: inside.clear())
+    lookup = table.register_forward_hook(lambda module, read, found: change(found, read[0]) if inside else None)
+    with before, after, lookup:
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def gradients_times_input(
