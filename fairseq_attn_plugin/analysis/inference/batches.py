@@ -87,7 +87,7 @@ def targeted_blocks(
     Raises:
         OptionError: a reference is missing
     """
-    generator = None if beam is None else _generator_of(loaded, beam, generation)
+    generator = None if beam is None else generator_of(loaded, beam, generation)
     limits, reading = loaded.limits, sentences(start)
     while read := list(islice(reading, block)):
         ready = [one for one in read if _fits(one, limits, beam is None)]
@@ -106,14 +106,14 @@ def _fits(sentence: SourceSentence, limits: Tuple[float, float], forced: bool) -
     return len(sentence.source) <= limits[0] and target <= limits[1]
 
 
-def _generator_of(loaded: LoadedModels, beam: int, options: Mapping[str, Any]) -> Any:
-    """The task's generator for these models, which are prepared for it."""
+def generator_of(loaded: LoadedModels, beam: int, options: Mapping[str, Any]) -> Any:
+    """The task's generator for these models, which are prepared for it; ``options`` are further ones of fairseq's."""
     from fairseq.dataclass.configs import GenerationConfig
     from omegaconf import OmegaConf
 
     config = OmegaConf.merge(OmegaConf.structured(GenerationConfig), dict(options, beam=beam))
     for model in loaded.models:
-        # with the attention, which is read when the hypotheses are forced
+        # with the attention, which fairseq computes only if alignments are to be printed
         model.prepare_for_inference_(Namespace(generation=Namespace(beam=beam, print_alignment="soft")))
     return loaded.task.build_generator(loaded.models, config)
 

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_attn_plugin.analysis.inference.batches import collated, columns_of
+from fairseq_attn_plugin.analysis.inference.batches import collated, columns_of, generator_of
 from fairseq_attn_plugin.analysis.inference.forcing import unmoved
 from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options
@@ -70,12 +70,7 @@ class Translator:
         self._loaded, self.path, self.beam = loaded, path, beam
         self.models, self.task = loaded.models, loaded.task
         self.languages: Tuple[str, str] = loaded.languages
-        settings = Namespace(beam=beam, lenpen=lenpen, print_alignment=None)
-        vars(settings).update(asdict(decoding or DecodingOptions()))
-        for model in self.models:
-            # fairseq computes attention only if alignments are to be printed
-            model.prepare_for_inference_(Namespace(generation=Namespace(beam=beam, print_alignment="soft")))
-        self._generator = self.task.build_generator(self.models, settings)
+        self._generator = generator_of(loaded, beam, {"lenpen": lenpen, **asdict(decoding or DecodingOptions())})
         self.tokenizer = text.get("tokenizer")
         self._segmenter = Segmenter(self.task.source_dictionary, *self.languages, **text)
         self._escapes = self.tokenizer == "moses" and not (text.get("moses_options") or {}).get("no_escape")
