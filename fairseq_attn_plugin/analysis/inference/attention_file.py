@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -119,15 +120,13 @@ def extract_file(
     # the old file stays until the new one is complete
     writer = RecordWriter(path, header, replace=existing != "keep")
     resumed = written = writer.done
-    with tqdm(total=len(sentences), initial=writer.next, desc=header.name, unit=" sentences", disable=None) as bar:
-        try:
-            for record in extract(loaded, sentences, extraction, writer.next):
-                writer.write(record)
-                written += 1
-                bar.update(record.id + 1 - bar.n)
-        finally:
-            writer.close()
-    writer.finish()
+    bar = tqdm(total=len(sentences), initial=writer.next, desc=header.name, unit=" sentences", disable=None)
+    with bar, closing(writer):
+        for record in extract(loaded, sentences, extraction, writer.next):
+            writer.write(record)
+            written += 1
+            bar.update(record.id + 1 - bar.n)
+        writer.finish()
     return Extracted(written, len(sentences) - written, resumed, False)
 
 

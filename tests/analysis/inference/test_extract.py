@@ -228,6 +228,12 @@ def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path, capsys
     assert any("@@" in token for record in records for token in record.source)
 
 
+def test_every_sentence_may_be_left_out(tiny_data, checkpoint, tmp_path, capsys):
+    out, overrides = tmp_path / "none.jsonl", "{'max_source_positions': 1}"
+    cli.main(["extract", str(tiny_data), "--path", str(checkpoint), "--model-overrides", overrides, "--out", str(out)])
+    assert list(open_records(out)) == [] and "for 0 sentences; " in capsys.readouterr().out
+
+
 def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
     (tmp_path / "in").write_text("ama\nbel\n")
     (tmp_path / "out").write_text("ama\n")
