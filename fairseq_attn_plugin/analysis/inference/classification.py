@@ -149,9 +149,30 @@ def split_samples(classifier: Classifier, split: str) -> Iterator[DocumentSample
 
 def classify(classifier: Classifier, samples: Iterable[DocumentSample], batch_size: int = 32) -> Iterator[Classified]:
     """Yields the prediction and the attention for each document, in order."""
-    reading = iter(samples)
+    labels, reading = classifier.labels, iter(samples)
     while batch := list(islice(reading, batch_size)):
-        yield from _classify(classifier, batch)
+        for sample, logs, found in zip(batch, *classes_of(classifier, [sample.tokens for sample in batch])):
+            probabilities = {name: round(value, 6) for name, value in zip(labels, logs.exp().tolist())}
+            best = labels[int(logs.argmax())]
+            # weights of the words in order
+            words = found["word_attention"][: len(sample.tokens)].float()
+            weights = iter(words[is_word(classifier, sample.tokens)].tolist())
+            shares = None
+            if "sentence_attention" in found:
+                of_sentences = found["sentence_attention"][: len(sample.sentences)].float().tolist()
+                shares = [round(weight, 6) for weight in of_sentences]
+            yield Classified(
+                id=sample.id,
+                label=best,
+                probability=probabilities[best],
+                probabilities=probabilities,
+                gold=None if sample.gold is None else labels[sample.gold],
+                sentences=sample.sentences,
+                word_weights=[[round(next(weights), 6) for _ in sentence] for sentence in sample.sentences],
+                sentence_weights=shares,
+                cut=sample.cut,
+                unknown=int(sample.tokens.eq(classifier.task.source_dictionary.unk()).sum()),
+            )
 
 
 @torch.no_grad()
@@ -170,32 +191,6 @@ def is_word(classifier: Classifier, tokens: Tensor) -> Tensor:
     """Which tokens are words, and not padding or ends of sentences."""
     symbols = classifier.task.source_dictionary
     return tokens.ne(symbols.pad()) & tokens.ne(symbols.eos()) & tokens.ne(symbols.bos())
-
-
-def _classify(classifier: Classifier, batch: List[DocumentSample]) -> Iterator[Classified]:
-    labels = classifier.labels
-    for sample, logs, found in zip(batch, *classes_of(classifier, [sample.tokens for sample in batch])):
-        probabilities = {name: round(value, 6) for name, value in zip(labels, logs.exp().tolist())}
-        best = labels[int(logs.argmax())]
-        # weights of the words in order
-        words = found["word_attention"][: len(sample.tokens)].float()
-        weights = iter(words[is_word(classifier, sample.tokens)].tolist())
-        shares = None
-        if "sentence_attention" in found:
-            of_sentences = found["sentence_attention"][: len(sample.sentences)].float().tolist()
-            shares = [round(weight, 6) for weight in of_sentences]
-        yield Classified(
-            id=sample.id,
-            label=best,
-            probability=probabilities[best],
-            probabilities=probabilities,
-            gold=None if sample.gold is None else labels[sample.gold],
-            sentences=sample.sentences,
-            word_weights=[[round(next(weights), 6) for _ in sentence] for sentence in sample.sentences],
-            sentence_weights=shares,
-            cut=sample.cut,
-            unknown=int(sample.tokens.eq(classifier.task.source_dictionary.unk()).sum()),
-        )
 
 
 MANY_UNKNOWN = 0.2  # a greater share of unknown words suggests a wrong preparation of the text
