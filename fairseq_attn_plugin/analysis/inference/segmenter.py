@@ -93,8 +93,8 @@ class Segmenter:
         elif sentencepiece_model:
             about = f"{options[1]} {sentencepiece_model}: must be a file of SentencePiece"
             self._bpe = _build("sentencepiece", about, sentencepiece_model)
-        symbols = dictionary.symbols[dictionary.nspecial :]
-        self.lowercase = case == "lower" or (case == "auto" and not any(map(_has_capital, symbols)))
+        words = (one for one in dictionary.symbols[dictionary.nspecial :] if not one.startswith("madeupword"))
+        self.lowercase = case == "lower" or (case == "auto" and all(word == word.lower() for word in words))
         # whether typed words become tokens of the model
         self.segments = self._bpe is not None or vocabulary_subwords(dictionary) == "none"
 
@@ -117,7 +117,3 @@ def _build(name: str, about: str, file: str) -> Any:
         return encoders.build_bpe(Namespace(bpe=name, bpe_codes=file, sentencepiece_model=file))
     except (OSError, RuntimeError, ValueError, SystemExit) as error:  # subword-nmt calls sys.exit
         raise OptionError(f"{about}: {' '.join(str(error).split())}") from None
-
-
-def _has_capital(symbol: str) -> bool:
-    return symbol != symbol.lower() and not symbol.startswith("madeupword")

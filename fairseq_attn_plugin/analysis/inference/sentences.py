@@ -92,12 +92,9 @@ class TextSentences:
             ids = indices_of(words, self.loaded.task.source_dictionary)
             self.tokens += len(words)
             self.unknown += int(ids.eq(self.loaded.task.source_dictionary.unk()).sum())
-            if target is None:
-                yield SourceSentence(number, ids, None, words, None)
-            else:
-                theirs = self.segmenters[1](other)
-                wanted = indices_of(theirs, self.loaded.task.target_dictionary)
-                yield SourceSentence(number, ids, wanted, words, theirs)
+            theirs = None if target is None else self.segmenters[1](other)
+            wanted = None if theirs is None else indices_of(theirs, self.loaded.task.target_dictionary)
+            yield SourceSentence(number, ids, wanted, words, theirs)
 
 
 def _lines(path: str, option: str) -> Iterator[str]:
