@@ -45,15 +45,13 @@ def data_of_checkpoint(args: argparse.Namespace) -> None:
     Raises:
         OptionError: the checkpoint names no folder, or one that is not there
     """
-    if getattr(args, "takes_model", False) and args.path is None and _is_checkpoint(getattr(args, "data", None)):
+    data = getattr(args, "data", None)
+    is_checkpoint = isinstance(data, str) and data.endswith(".pt") and Path(data).is_file()
+    if is_checkpoint and getattr(args, "takes_model", False) and args.path is None:
         from fairseq_attn_plugin.analysis.inference.loading import data_of
 
         args.path = args.data
         args.data = data_of(args.path, "name its dictionaries' folder first, and the checkpoint by --path")
-
-
-def _is_checkpoint(text: object) -> bool:
-    return isinstance(text, str) and text.endswith(".pt") and Path(text).is_file()
 
 
 def _replaced(texts: Sequence[str], file_of: Callable[[ModelFolder], str]) -> List[str]:

@@ -84,14 +84,10 @@ def _join(systems: Sequence[Records], numbers: Sequence[int], needed: bool) -> I
                     )
             if all(number in records for records in found):
                 chosen = Chosen(number, [records[number] for records in found])
-                _check_sources(systems, chosen)
+                sources = [(str(one.path), record.source_words) for one, record in zip(systems, chosen.records)]
+                for source in sources[1:]:
+                    check_same(number, "source", sources[0], source)
                 yield chosen
-
-
-def _check_sources(systems: Sequence[Records], chosen: Chosen) -> None:
-    first = (str(systems[0].path), chosen.records[0].source_words)
-    for system, record in zip(systems[1:], chosen.records[1:]):
-        check_same(chosen.number, "source", first, (str(system.path), record.source_words))
 
 
 def weights_of(systems: Sequence[Records], names: Optional[Sequence[str]] = None) -> List[List[str]]:

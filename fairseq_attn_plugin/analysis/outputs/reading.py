@@ -40,7 +40,15 @@ def read_output(path: PathLike) -> List[str]:
             found.setdefault(int(match[1]), match[2] or "")  # with --nbest the best one is first
     if not found and lines and re.match(r"[DT]-\d+\t", lines[0]):
         raise OptionError(f"{path}: has lines {lines[0][0]}- of fairseq-generate; give its whole output, or plain text")
-    return _in_order(path, found) if found else lines
+    if not found:
+        return lines
+    missing = next((number for number in range(len(found)) if number not in found), None)
+    if missing is not None:
+        raise OptionError(
+            f"{path}: sentence {missing} has no line H-{missing}; fairseq-generate did not finish, or left "
+            "sentences out (with --user-dir fairseq_attn_plugin it keeps those of the last batch)"
+        )
+    return [found[number] for number in range(len(found))]
 
 
 def read_reference(path: PathLike) -> List[str]:
@@ -90,16 +98,6 @@ def check_tokenisation(named: Mapping[str, Collection[str]]) -> None:
                     f"{name}: has subwords ({token}), {other} has {'none' if others_kind == 'none' else 'others'}; "
                     "join them to words, as fairseq-generate --remove-bpe does"
                 )
-
-
-def _in_order(path: PathLike, found: Mapping[int, str]) -> List[str]:
-    if len(found) != max(found) + 1:
-        missing = next(number for number in range(len(found)) if number not in found)
-        raise OptionError(
-            f"{path}: sentence {missing} has no line H-{missing}; fairseq-generate did not finish, or left "
-            "sentences out (with --user-dir fairseq_attn_plugin it keeps those of the last batch)"
-        )
-    return [found[number] for number in range(len(found))]
 
 
 def _from_records(path: PathLike, reference: bool) -> List[str]:
