@@ -84,10 +84,7 @@ class Accuracy:
 
 def count_words(lines: Iterable[str]) -> Dict[str, int]:
     """How often each word of a text occurs."""
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(line.split())
-    return counts
+    return Counter(word for line in lines for word in line.split())
 
 
 def percentiles(counts: Mapping[str, int]) -> Dict[str, float]:
