@@ -53,9 +53,7 @@ def rank(weights: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """i(j) of weights ``[T, p]``, 1 for the best candidate; ``centre`` is ``[T]``."""
     distance = np.abs(np.arange(weights.shape[1]) - centre[:, None])
     order = np.lexsort((distance, -weights))  # the sort is stable: the left one of two comes first
-    ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.broadcast_to(np.arange(1, weights.shape[1] + 1), order.shape), 1)
-    return ranks
+    return order.argsort(axis=1) + 1  # the inverse permutation
 
 
 def satisfaction(ranks: np.ndarray, members: np.ndarray) -> Dict[str, np.ndarray]:

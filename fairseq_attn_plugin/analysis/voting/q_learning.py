@@ -252,10 +252,7 @@ def greedy_hops(network: nn.Module, path: Hops, states: States) -> Tensor:
     row = torch.arange(rows)
     for step in range(horizon):
         row = row[path.words[row, step].ge(0)]
-        parts = [network(states.see(some, torch.full_like(some, step))) for some in row.split(4096)]
-        if not parts:
-            break
-        values = torch.cat(parts)
+        values = torch.cat([network(states.see(some, torch.full_like(some, step))) for some in row.split(4096)])
         # a tie stops, as argmax does
         row = row[values[:, HOP] > values[:, STOP]]
         hops[row] += 1
