@@ -31,14 +31,6 @@ class Row(NamedTuple):
     times: Optional[float]  # the uniform weight
     word_times: List[float]  # the same of the words; in a sentence of weight, times its root
 
-    @property
-    def shade(self) -> Optional[float]:
-        return None if self.times is None else shade(self.times)
-
-    @property
-    def shades(self) -> List[float]:
-        return list(map(shade, self.word_times))
-
 
 def shade(times: float) -> float:
     """The shade of a weight that is ``times`` the uniform weight, from 0 to 1."""
@@ -80,7 +72,8 @@ def draw_documents(documents: Sequence[Any], path: PathLike) -> None:
         sentence_key="" if flat else "weight of the sentence",
         word_key=blue,
         scale=SCALE,
-        steps=[(step, shade(step)) for step in STEPS],
+        steps=STEPS,
+        shade=shade,
         wrong=sum(map(is_wrong, documents)),
         documents=list(map(_values, documents)),
     )

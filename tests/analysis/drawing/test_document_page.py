@@ -9,7 +9,7 @@ import browser
 import pytest
 from records_for_tests import draw_twelve
 
-from fairseq_attn_plugin.analysis.drawing.document_page import SCALE, draw_documents, shaded
+from fairseq_attn_plugin.analysis.drawing.document_page import SCALE, draw_documents, shade, shaded
 from fairseq_attn_plugin.analysis.inference.classification import Classified
 
 
@@ -35,16 +35,16 @@ def test_shades_compare_with_uniform_weights():
     first, second = shaded(document([list("abcd")] * 2, [0.8, 0.2], word_weights=words))
     assert first.times == pytest.approx(1.6) and second.times == pytest.approx(0.4)
     assert first.word_times[0] == pytest.approx(3.88 * math.sqrt(1.6))
-    assert first.shade == pytest.approx(math.log(1.6) / math.log(8)) and second.shade == 0
-    assert second.word_times == pytest.approx([math.sqrt(0.4)] * 4) and second.shades == [0] * 4
+    assert shade(first.times) == pytest.approx(math.log(1.6) / math.log(8)) and shade(second.times) == 0
+    assert second.word_times == pytest.approx([math.sqrt(0.4)] * 4) and shade(math.sqrt(0.4)) == 0
     # a flat model: uniform is 1 of all words of the document
     first, second = shaded(document([["a", "b"], list("cdefgh")], word_weights=[[0.5, 0.5], [0.0] * 6]))
-    assert first.word_times == [4, 4] and first.shades == pytest.approx([2 / 3] * 2) and first.times is None
+    assert first.word_times == [4, 4] and shade(4) == pytest.approx(2 / 3) and first.times is None
 
 
 def test_eight_times_uniform_is_the_full_colour():
     (row,) = shaded(document([["a"] * 20], word_weights=[[0.4, 0.5, *[0.1 / 18] * 18]]))
-    assert row.shades[:2] == [1, 1] and row.shades[2] == 0
+    assert [shade(times) for times in row.word_times[:3]] == [1, 1, 0]
 
 
 def test_page_tells_the_weights_and_is_escaped_and_self_contained(tmp_path):
