@@ -8,7 +8,6 @@ grammars are the same for every seed. The stems of the open classes are drawn fr
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 from typing import Callable, NamedTuple, Sequence, TypeVar
 
 Item = TypeVar("Item")
@@ -109,19 +108,11 @@ def _target_stem(rng: random.Random) -> str:
     return first + pick(rng, codas)
 
 
-@dataclass
 class Lexicon:
     """The open classes, drawn from ``rng``. No two entries share a form, inflected or not."""
 
-    rng: random.Random
-    nouns: list[Noun] = field(default_factory=list)
-    transitive: list[Verb] = field(default_factory=list)
-    intransitive: list[Verb] = field(default_factory=list)
-    adjectives: list[Word] = field(default_factory=list)
-    manner: list[Word] = field(default_factory=list)
-    time: list[Word] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
         source = {FUTURE, NEGATION, RELATIVE, BECAUSE, *PARTICLES, *ARTICLES.values(), *PRONOUNS.values()}
         target = {BECAUSE_TARGET, OBJECT_MARKER, QUESTION_MARKER, NEGATION_TARGET, *PAST_AUXILIARY.values()}
         for words in (POSSESSIVES, DEMONSTRATIVES, NUMERALS, PREPOSITIONS, CONJUNCTIONS):
@@ -129,6 +120,7 @@ class Lexicon:
             target |= set(words.values())
         target |= {stem + ending for stem in DEMONSTRATIVES.values() for ending in ADJECTIVE_ENDINGS.values()}
         self._taken = {"source": source, "target": target}
+        self.nouns: list[Noun] = []
         for index in range(54):
             modifier = self._target() if index % 6 == 0 else ""
             gender = "common" if index % 2 else "neuter"
