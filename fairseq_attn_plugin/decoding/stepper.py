@@ -143,7 +143,11 @@ class ModelStepper:
         given = (state.progress.state, state.progress.memory, state.encoder_out["encodings"])
         structure = map_tensors(lambda _: True, given)  # type: ignore[arg-type,return-value]
         if structure not in self.traced:
-            self.traced[structure] = traced(self.decoder, self.weights, given, state.progress, tokens)
+            one = TracedStep(self.decoder, self.weights, given, state.progress)
+            arguments = (tokens, torch.ones_like(position), *tensors_of(given))
+            one(*arguments)  # packs products that are missing, which a trace could not
+            # a step of one sentence takes Python as long as its products
+            self.traced[structure] = by_torchscript(lambda: torch.jit.trace(one, arguments, check_trace=False), one)
         features, *found = self.traced[structure](tokens, position, *tensors_of(given))
         weights, scores = found[:2] if self.decoder.attention is not None else (None, None)
         return Decoded(features, weights, scores, with_tensors(state.progress.state, found[2:]))
@@ -221,15 +225,6 @@ class TracedStep(nn.Module):
         decoded, _ = self.decoder.decode(tokens.unsqueeze(1), {"encodings": encodings}, incremental)
         found = (decoded.features, decoded.weights, decoded.scores)
         return (*(decoded.features if part is None else part for part in found), *tensors_of(decoded.state))
-
-
-def traced(decoder: Any, weights: Any, given: Any, progress: Progress, tokens: Tensor) -> Any:
-    """The step as TorchScript has recorded it: a step of one sentence takes Python as long as its products."""
-    step = TracedStep(decoder, weights, given, progress)
-    position = torch.ones(1, dtype=torch.long, device=tokens.device)
-    arguments = (tokens, position, *tensors_of(given))
-    step(*arguments)  # packs products that are missing, which a trace could not
-    return by_torchscript(lambda: torch.jit.trace(step, arguments, check_trace=False), step)
 
 
 def steppers(models: List[Any], temperature: float, options: DecodingOptions) -> List[ModelStepper]:
