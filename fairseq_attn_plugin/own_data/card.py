@@ -7,6 +7,7 @@ import re
 import shlex
 from typing import Any, Mapping
 
+from fairseq_attn_plugin.analysis.pages.document import plain
 from fairseq_attn_plugin.analysis.pages.frame import templates
 
 CARD = "README.md"
@@ -26,7 +27,7 @@ def model_card(name: str, content: Mapping[str, Any], subwords: str, tokenizer: 
         lowercase: whether the source text has no capital letters
     """
     markdown = templates().overlay(autoescape=False)  # the filter plain escapes
-    markdown.filters = {**markdown.filters, "plain": _plain, "yaml": _yaml}
+    markdown.filters = {**markdown.filters, "plain": plain, "yaml": _yaml}
     return markdown.get_template("model_card.md").render(
         content,
         name=name,
@@ -36,10 +37,6 @@ def model_card(name: str, content: Mapping[str, Any], subwords: str, tokenizer: 
         tokenizer=tokenizer,
         lowercase=lowercase,
     )
-
-
-def _plain(text: object) -> str:
-    return re.sub(r"([\\`*_\[\]<>|#~$])", r"\\\1", " ".join(str(text).split()))
 
 
 def _yaml(value: object) -> str:

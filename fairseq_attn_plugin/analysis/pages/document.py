@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import os
 import re
+from functools import partialmethod
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
@@ -37,17 +38,13 @@ class Document:
         self.title = title
         self._blocks: List[Dict[str, Any]] = []
 
-    def heading(self, text: str) -> None:
-        self._blocks.append({"kind": "heading", "text": text})
+    def _add(self, kind: str, text: str) -> None:
+        self._blocks.append({"kind": kind, "text": text})
 
-    def subheading(self, text: str) -> None:
-        self._blocks.append({"kind": "subheading", "text": text})
-
-    def paragraph(self, text: str) -> None:
-        self._blocks.append({"kind": "paragraph", "text": text})
-
-    def code(self, text: str) -> None:
-        self._blocks.append({"kind": "code", "text": text})
+    heading = partialmethod(_add, "heading")
+    subheading = partialmethod(_add, "subheading")
+    paragraph = partialmethod(_add, "paragraph")
+    code = partialmethod(_add, "code")
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A float is shown with two digits, None as a dash. Columns of numbers are right-aligned."""
@@ -66,22 +63,22 @@ class Document:
 
     def markdown(self, folder: Union[str, Path]) -> str:
         """Markdown for a file in ``folder``: paths of pictures and links are relative to it."""
-        parts = [f"# {_plain(self.title)}"]
+        parts = [f"# {plain(self.title)}"]
         for block in self._blocks:
             kind, text, link = block["kind"], block.get("text", ""), block.get("link")
             if kind == "table":
-                rows = [[_plain(value) for value in row] for row in [block["headers"], *block["rows"]]]
+                rows = [[plain(value) for value in row] for row in [block["headers"], *block["rows"]]]
                 parts.append(markdown_table(rows[0], rows[1:], block["sides"]))
             elif kind == "code":
                 # longer than any run of backticks in the text
                 fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
                 parts.append(f"{fence}\n{text}\n{fence}")
             elif kind == "picture":
-                parts.append(f"![{_plain(text)}]({_target(Link(block['path'], text), folder)})")
+                parts.append(f"![{plain(text)}]({_target(Link(block['path'], text), folder)})")
             elif text:
-                parts.append({"heading": "## ", "subheading": "### "}.get(kind, "") + _plain(text))
+                parts.append({"heading": "## ", "subheading": "### "}.get(kind, "") + plain(text))
             if link is not None:
-                parts.append(f"[{_plain(link.text)}]({_target(link, folder)})")
+                parts.append(f"[{plain(link.text)}]({_target(link, folder)})")
         return "\n\n".join(parts) + "\n"
 
     def html(self, folder: Union[str, Path]) -> str:
@@ -109,9 +106,10 @@ def _is_numeric(column: Sequence[str]) -> bool:
     return bool(shown) and all(map(_NUMBER.fullmatch, shown))
 
 
-def _plain(text: str) -> str:
+def plain(text: object) -> str:
+    """Text in one line that Markdown shows as it is."""
     # control characters in a file must not control a terminal
-    return _SPECIAL.sub(r"\\\1", " ".join(_CONTROLS.sub("\ufffd", text).split()))
+    return _SPECIAL.sub(r"\\\1", " ".join(_CONTROLS.sub("\ufffd", str(text)).split()))
 
 
 def _target(link: Link, folder: Union[str, Path]) -> str:
