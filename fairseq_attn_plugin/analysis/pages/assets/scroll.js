@@ -2,7 +2,7 @@
 // A box that scrolls sideways is reached by the keyboard, and named; one that shows everything is not a stop.
 {
   const name = (box) => {
-    const text = box.querySelector("caption, th") || box.parentElement.querySelector("figcaption");
+    const text = box.querySelector("th") || box.parentElement.querySelector("figcaption");
     return text && text.textContent.trim() ? text.textContent.trim() : "Table";
   };
   const update = (box) => {
