@@ -22,25 +22,22 @@ from fairseq_attn_plugin.analysis.records.record import Record
 
 
 class Confidence(NamedTuple):
-    """The parts, and their sum as ``total``."""
+    """The parts, and their sum, the confidence."""
 
     coverage: float
     out: float
     into: float
-
-    @property
-    def total(self) -> float:
-        """The confidence."""
-        return self.coverage + self.out + self.into
+    total: float
 
 
 def attention_confidence(weights: np.ndarray) -> Confidence:
     """The confidence of a matrix ``[T, N]`` of weights, which are not negative."""
     weights = np.asarray(weights, dtype=float)
     if not weights.size:
-        return Confidence(0.0, 0.0, 0.0)
+        return Confidence(0.0, 0.0, 0.0, 0.0)
     coverage = -np.log1p((1 - weights.sum(axis=0)) ** 2).mean()
-    return Confidence(float(coverage), _certainty(weights), _certainty(weights.T))
+    parts = float(coverage), _certainty(weights), _certainty(weights.T)
+    return Confidence(*parts, sum(parts))
 
 
 def _certainty(rows: np.ndarray) -> float:

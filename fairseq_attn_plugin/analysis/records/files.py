@@ -106,10 +106,8 @@ def to_line(record: Record) -> str:
     if record.scores:
         values["score"] = round(record.score, DIGITS)
     values["scores"] = [round(score, DIGITS) for score in record.scores]
-    found = record_confidence(record)
-    values["confidence"] = {
-        name: round(value, DIGITS) for name, value in {**found._asdict(), "total": found.total}.items()
-    }
+    parts = record_confidence(record)._asdict()
+    values["confidence"] = {name: round(value, DIGITS) for name, value in parts.items()}
     words: Dict[str, Any] = {"source": record.source_words, "target": record.target_words}
     for name, matrix in record.weights.items():
         values[name] = _rounded(matrix)
