@@ -75,19 +75,15 @@ def draw_documents(documents: Sequence[Any], path: PathLike) -> None:
         steps=STEPS,
         shade=shade,
         wrong=sum(map(is_wrong, documents)),
-        documents=list(map(_values, documents)),
+        documents=documents,
+        is_wrong=is_wrong,
+        title_of=_title,
+        shaded=shaded,
     )
     with whole_text(path, f"--plot {path}: cannot be written") as stream:
         stream.write(text)
 
 
-def _values(document: Any) -> Any:
-    """The values of a document that the template shows."""
+def _title(document: Any) -> str:
     known = "" if document.gold is None else f"label: {document.gold}, "
-    return {
-        "id": document.id,
-        "label": document.label,
-        "title": f"{document.id}: {known}prediction: {document.label} ({100 * document.probability:.1f} %)",
-        "wrong": is_wrong(document),
-        "rows": shaded(document),
-    }
+    return f"{document.id}: {known}prediction: {document.label} ({100 * document.probability:.1f} %)"
