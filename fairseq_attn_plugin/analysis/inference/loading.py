@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -33,12 +34,10 @@ class LoadedModels(NamedTuple):
     @property
     def limits(self) -> Tuple[float, float]:
         """Greatest number of source and of target subwords, with the end, that all models and the task accept."""
-        limits = utils.resolve_max_positions(
-            self.task.max_positions(), *(model.max_positions() for model in self.models)
-        )
-        source, target = limits if isinstance(limits, (tuple, list)) else (limits, limits)
-        infinity = float("inf")
-        return infinity if source is None else float(source), infinity if target is None else float(target)
+        found = utils.resolve_max_positions(self.task.max_positions(), *(one.max_positions() for one in self.models))
+        limits = found if isinstance(found, (tuple, list)) else (found, found)
+        source, target = (math.inf if limit is None else float(limit) for limit in limits)
+        return source, target
 
     @property
     def device(self) -> torch.device:
