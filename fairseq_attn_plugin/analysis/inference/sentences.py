@@ -35,7 +35,10 @@ class SplitSentences:
         """Raises ``OptionError`` if the split is empty, or has no target side and ``references`` is True."""
         self.loaded, self.name = loaded, split
         self.dataset = load_split(loaded, split, references)
-        self.files = _split_files(loaded, split)
+        source, target = loaded.languages
+        pairs = (f"{source}-{target}", f"{target}-{source}")
+        names = [f"{split}.{pair}.{side}*" for pair in pairs for side in (source, target)]  # in any format of fairseq
+        self.files = sorted({path for name in names for path in Path(loaded.task.cfg.data).glob(name)})
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -101,15 +104,6 @@ def _lines(path: str, option: str) -> Iterator[str]:
     if Path(path).exists() and not Path(path).is_file():
         raise OptionError(f"{option} {path}: must be a regular file, since it is read twice")
     return iter_lines(path, f"{option} {path}")
-
-
-def _split_files(loaded: LoadedModels, split: str) -> List[Path]:
-    """The files of a split, in any format of fairseq-preprocess."""
-    source, target = loaded.languages
-    names = [
-        f"{split}.{pair}.{side}*" for pair in (f"{source}-{target}", f"{target}-{source}") for side in (source, target)
-    ]
-    return sorted({path for name in names for path in Path(loaded.task.cfg.data).glob(name)})
 
 
 def fingerprint(path: Path) -> str:
