@@ -191,7 +191,8 @@ def _document(read: _Read, out: Path, settings: Namespace) -> Document:
     if read.training is not None:
         frequency.add_frequencies(document, frequency.analyse(read.training, read.reference, outputs))
     sections.add_examples(document, read.source, read.reference, outputs, out, explored)
-    sections.add_explorer(document, out, explored)
+    document.heading("Sentence by sentence")
+    document.link(out / sections.EXPLORER, f"Explore the attention in {counted(len(explored), 'sentence')}")
     sections.add_origin(document, read.reported, read.failed, settings.command)
     return document
 

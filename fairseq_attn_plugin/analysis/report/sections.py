@@ -95,12 +95,6 @@ def sentence_link(out: Path, number: int) -> Link:
     return Link(out / EXPLORER, f"Explore sentence {number}", f"sentence={number}")
 
 
-def add_explorer(document: Document, out: Path, explored: Collection[int]) -> None:
-    """The link to the explorer."""
-    document.heading("Sentence by sentence")
-    document.link(out / EXPLORER, f"Explore the attention in {counted(len(explored), 'sentence')}")
-
-
 def add_systems(
     document: Document,
     groups: Sequence[Group],
