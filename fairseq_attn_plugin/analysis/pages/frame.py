@@ -74,19 +74,16 @@ def page(
             "form-action 'none'",
         ]
     )
-    text = (
-        templates()
-        .get_template(template)
-        .render(
-            title=title,
-            policy=Markup(policy),
-            style=read_asset("base.css") + Markup(style),
-            script=Markup(script),
-            data=None
-            if data is None
-            else htmlsafe_json_dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False),
-            **values,
-        )
+    source = templates().get_template(template)
+    if data is not None:
+        data = htmlsafe_json_dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = source.render(
+        title=title,
+        policy=Markup(policy),
+        style=read_asset("base.css") + Markup(style),
+        script=Markup(script),
+        data=data,
+        **values,
     )
     return text.encode("utf-8", "replace").decode("utf-8")
 
