@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Sequence
 
-from fairseq_attn_plugin.errors import OptionError, install_hook
+from fairseq_attn_plugin.errors import install_hook
 
 from .generation import SOURCE, SPLITS, TARGET, generate, write
 
@@ -21,8 +21,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     for split, size in SPLITS.items():
         parser.add_argument(f"--{split}", type=int, default=size, metavar="N", help=f"sentences (default: {size})")
     args = parser.parse_args(argv)
-    if args.out.exists() and not args.out.is_dir():
-        raise OptionError(f"--out {args.out}: is a file; must be a folder")
     corpus = generate(args.seed, {split: getattr(args, split) for split in SPLITS})
     write(corpus, args.out)
     counts = ", ".join(f"{split} {len(pairs)}" for split, pairs in corpus.items())
