@@ -12,6 +12,7 @@
 - A split whose file ends in ``.fasta`` is refused: stock gives its path to a shell.
 """
 
+import contextlib
 import os
 import struct
 import sys
@@ -164,24 +165,20 @@ DATA = Patch(
 KEY, LANGUAGES = "dictionaries", "languages"
 
 
-def _hashes(task: Any) -> Dict[str, str]:
+def hashes(task: Any) -> Dict[str, str]:
     """By language, or by side where the task names none."""
-    found = {}
-    for side in ("source", "target"):
-        try:
-            dictionary = getattr(task, f"{side}_dictionary")
-        except (AttributeError, NotImplementedError):
-            continue
-        if hasattr(dictionary, "symbols"):
-            name = getattr(getattr(task, "cfg", None), f"{side}_lang", None) or side
-            found[name] = describe_vocabulary(dictionary)["sha256"]
-    return found
+    found: Dict[str, Any] = dict(getattr(task, "dicts", None) or {})  # of multilingual tasks
+    for side in ("source", "target") if not found else ():
+        name = getattr(getattr(task, "cfg", None), f"{side}_lang", None) or side
+        with contextlib.suppress(AttributeError, NotImplementedError):
+            found[name] = getattr(task, f"{side}_dictionary")
+    return {name: describe_vocabulary(one)["sha256"] for name, one in found.items() if hasattr(one, "symbols")}
 
 
 def check_dictionaries(path: str, extra_state: Optional[Dict[str, Any]], task: Any) -> None:
     """Raises OptionError if a checkpoint was trained with other dictionaries than the task has."""
     trained = (extra_state or {}).get(KEY) or {}
-    for name, value in _hashes(task).items():
+    for name, value in hashes(task).items():
         if trained.get(name, value) != value:
             raise OptionError(
                 f"checkpoint {path}: was trained with another dictionary of {name!r} than these data have, with other "
@@ -200,7 +197,7 @@ def languages_of(state: Dict[str, Any]) -> List[str]:
 
 def other_direction(path: str, extra_state: Optional[Dict[str, Any]], task: Any) -> Optional[str]:
     """The line for a checkpoint whose :func:`languages_of` are those of the task, in the other order."""
-    asked = list(_hashes(task))
+    asked = list(hashes(task))
     if len(asked) < 2 or (extra_state or {}).get(LANGUAGES) != asked[::-1]:
         return None
     given = "--source-lang {} --target-lang {}".format(*asked)
@@ -220,7 +217,7 @@ DICTIONARIES = Patch(
     name="dictionaries",
     reason="a model reads and writes other words where the dictionary of its data has another order",
     wraps={
-        "fairseq.trainer:Trainer.save_checkpoint": storing(lambda trainer: {KEY: _hashes(trainer.task)}),
+        "fairseq.trainer:Trainer.save_checkpoint": storing(lambda trainer: {KEY: hashes(trainer.task)}),
         "fairseq.trainer:Trainer.load_checkpoint": _checked,
     },
 )

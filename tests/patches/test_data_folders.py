@@ -1,6 +1,7 @@
 """What is said of texts, damaged data folders, and dictionaries of another training."""
 
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from training import mistake, train, training_command
 from zoo import MODELS
 
 from fairseq_attn_plugin.errors import OptionError, one_line
-from fairseq_attn_plugin.patches.data_folders import CORPORA
+from fairseq_attn_plugin.patches.data_folders import CORPORA, KEY, check_dictionaries, hashes
 
 from cli import USER_DIR
 
@@ -131,3 +132,15 @@ def test_data_with_another_dictionary_are_refused(tiny_data, folder, zoo, tmp_pa
     mistake(["fairseq-generate", folder, "--user-dir", USER_DIR, "--path", checkpoint], [message])
     mistake(training_command(folder, saved, *options, updates=updates + 1), [message])
     assert f'"train_num_updates": "{updates + 1}"' in train(tiny_data, saved, *options, updates=updates + 1).log
+
+
+def test_multilingual_tasks_have_a_dictionary_for_each_language():
+    """Of which stock's multilingual tasks give others while they train than while they translate."""
+    one, other = Dictionary(), Dictionary()
+    other.add_symbol("ama")
+    training = SimpleNamespace(dicts={"xx": one, "yy": other}, source_dictionary=one, target_dictionary=one)
+    translating = SimpleNamespace(**{**vars(training), "target_dictionary": other})
+    stored = {KEY: hashes(training)}
+    check_dictionaries("m.pt", stored, translating)
+    with pytest.raises(OptionError, match="another dictionary of 'yy'"):
+        check_dictionaries("m.pt", stored, SimpleNamespace(dicts={"yy": one}))
