@@ -214,13 +214,18 @@ GONE = ("gumbel_tau_start", "gumbel_anneal_updates", "gumbel_straight_through", 
 
 def _without_gone(build: Callable[..., Any]) -> Callable[..., Any]:
     def build_criterion(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> Any:
-        if any(name in cfg for name in GONE):
+        from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+
+        dataclass = CRITERION_DATACLASS_REGISTRY.get(getattr(cfg, "_name", None))
+        taken = getattr(dataclass, "__dataclass_fields__", GONE)  # other criterions may have options of these names
+        gone = [name for name in GONE if name in cfg and name not in taken]
+        if gone:
             from omegaconf import open_dict
 
             cfg = copy.copy(cfg)
             with open_dict(cfg):
-                for name in GONE:
-                    cfg.pop(name, None)
+                for name in gone:
+                    del cfg[name]
         return build(self, cfg, *args, **kwargs)
 
     return build_criterion

@@ -1,11 +1,11 @@
 """Options of a trained model as flags, and models without the files of their training."""
 
 import argparse
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from typing import Optional
 
 import pytest
-from fairseq import models, options
+from fairseq import criterions, models, options
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import FairseqTask
@@ -42,6 +42,20 @@ def test_a_criterion_with_options_that_have_gone():
     saved = OmegaConf.create({"criterion": own, "optimization": {"sentence_avg": False}})
     OmegaConf.set_struct(saved, True)
     assert FairseqTask.build_criterion(fake_task(), saved.criterion).cfg.num_samples == 7
+
+
+def test_an_option_of_another_criterion_is_not_taken_for_one_that_has_gone(monkeypatch):
+    class Own:
+        forward = print
+
+        def __init__(self, cfg, task):
+            self.cfg = cfg
+
+    config = make_dataclass("OwnConfig", [("gumbel_tau_start", float, 0.0)], bases=(FairseqDataclass,))
+    monkeypatch.setitem(criterions.CRITERION_REGISTRY, "own", Own)
+    monkeypatch.setitem(criterions.CRITERION_DATACLASS_REGISTRY, "own", config)
+    saved = OmegaConf.create({"_name": "own", "gumbel_tau_start": 2.0})
+    assert FairseqTask.build_criterion(fake_task(), saved).cfg.gumbel_tau_start == 2.0
 
 
 # ---- overrides
