@@ -228,11 +228,13 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
         "fairseq-generate", tiny_data, "--path", zoo("lstm_soft").last, "--model-overrides", "{'dropuot': 1}"
     )
     assert line == "--model-overrides dropuot: is no option of the model of --path; did you mean dropout?"
+    line = mistake("fairseq-generate", tiny_data, "--path", path, "--model-overrides", "{'decoder_hidden_size': 9}")
+    assert "; --model-overrides {'decoder_hidden_size': 9} must not change the shapes of" in line and ".;" not in line
     state = torch.load(path)
     words = state["model"]["decoder.embed_tokens.weight"]
     state["model"]["decoder.embed_tokens.weight"] = torch.cat([words, words[:1]])
     torch.save(state, tmp_path / "other.pt")
-    line = mistake("fairseq-generate", tiny_data, "--path", tmp_path / "other.pt")
+    line = mistake("fairseq-generate", tiny_data, "--path", f"{path}:{tmp_path}/other.pt")
     assert line.startswith(f"checkpoint {tmp_path}/other.pt does not fit: ")
     assert "size mismatch for decoder.embed_tokens.weight: copying a param with shape" in line
     command = ["fairseq-train", tiny_data, "--optimizer", "sgd", "--max-tokens", 500]
@@ -241,6 +243,10 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
     assert f"checkpoint {path} is of architecture lstm" in line and "--arch asks for lstm_soft" in line
     line = mistake(*command, *TINY["lstm"], "--encoder-hidden-size", 20)
     assert "does not fit the model: " in line and "size mismatch for encoder.lstm.weight_ih_l0" in line
+    line = mistake(*command, *TINY["lstm"])
+    assert line.startswith(
+        f"checkpoint {path} was trained with FairseqAdam, and --optimizer asks for SGD: give the one"
+    )
     line = mistake(*command, *TINY["lstm"], "--lr-scheduler", "polynomial_decay")
     assert line == "--total-num-update is missing: the chosen --lr-scheduler needs it"
 

@@ -102,6 +102,7 @@ class _CheckedTorch(ModuleType):
         check_file(stream, stream.name)
         state = torch.load(stream, *args, **kwargs)
         check_state(state, stream.name)
+        _EXTRA_STATE.pop(stream.name, None)  # the last one is the one that was read last
         _EXTRA_STATE[stream.name] = {KEY: (state.get("extra_state") or {}).get(KEY), LANGUAGES: languages_of(state)}
         return state
 
@@ -167,10 +168,16 @@ def unreadable_checkpoint(error: Exception, arguments: Dict[str, Any]) -> Option
 
 
 def other_architecture(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
-    """A training is continued with another model than that of the checkpoint."""
+    """A training is continued with another model, criterion or optimizer than that of the checkpoint."""
+    path, trainer = arguments["filename"], arguments["self"]
+    other = re.match(r"(Criterion|Optimizer) does not match; .* (\w+) vs (\w+)\Z", str(error))
+    if other is not None:
+        return (
+            f"checkpoint {path} was trained with {other[2]}, and --{other[1].lower()} asks for {other[3]}: give the "
+            "one of its training, or --reset-optimizer"
+        )
     if not str(error).startswith("Cannot load model parameters from checkpoint"):
         return None
-    path, trainer = arguments["filename"], arguments["self"]
     cfg = checkpoint_utils.load_checkpoint_to_cpu(path).get("cfg")
     has, asked = architecture(None if cfg is None else cfg.get("model")), architecture(trainer.cfg.model)
     if has and asked and has != asked:
@@ -188,15 +195,17 @@ def other_data(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     """Decoding takes the model's options from the checkpoint, but the dictionaries from the data folder."""
     if not str(error).startswith("Error(s) in loading state_dict"):
         return None
-    files = ":".join(arguments["filenames"])
-    other = other_direction(files, _EXTRA_STATE.get(files), arguments.get("task"))
-    line = f"checkpoint {files} does not fit: {_words(error)}; use the data folder (dictionaries) of its training"
-    return other or line
+    path = next(reversed(_EXTRA_STATE), ":".join(arguments["filenames"]))  # of several the one that was read last
+    other = other_direction(path, _EXTRA_STATE.get(path), arguments.get("task"))
+    overrides, remedy = arguments.get("arg_overrides"), "use the data folder (dictionaries) of its training"
+    if overrides and "data" not in overrides:  # as in trained_models
+        remedy = f"--model-overrides {overrides} must not change the shapes of parameters; else {remedy}"
+    return other or f"checkpoint {path} does not fit: {_words(error)}; {remedy}"
 
 
 def _words(error: Optional[BaseException]) -> str:
     """The first differences that torch names."""
-    return " ".join(str(error).split())[:300]
+    return " ".join(str(error).split())[:300].rstrip(".")
 
 
 def unusable(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
