@@ -6,6 +6,7 @@ failed. Every other exception keeps its trace, and so do all with ``FAIRSEQ_ATTN
 """
 
 import inspect
+import io
 import json
 import linecache
 import os
@@ -267,6 +268,8 @@ def _unless_refused(save: Callable[..., Any]) -> Callable[..., Any]:
 def _show() -> None:
     explain_by(explain)
     install_hook()
+    if "fairseq_cli.interactive" in sys.modules and isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="strict")  # in some locales bytes that are not UTF-8 become an unknown word
     from hydra.core.hydra_config import HydraConfig
 
     # hydra catches every exception and prints a report of its own with a trace, unless it is told to raise it again

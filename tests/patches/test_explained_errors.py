@@ -1,5 +1,6 @@
 """A user's mistake is answered with one line and exit status 1; every other exception keeps its trace."""
 
+import io
 import os
 import pickle
 import sys
@@ -8,6 +9,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils, registry
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq_cli import interactive
 from in_process import run_tool
 from omegaconf import OmegaConf
 from resuming import command as training
@@ -16,7 +18,7 @@ from training import error_line
 
 from fairseq_attn_plugin import errors
 from fairseq_attn_plugin.errors import OptionError, install_hook, one_line
-from fairseq_attn_plugin.patches.messages import explain, explained
+from fairseq_attn_plugin.patches.messages import ERRORS, explain, explained
 
 from cli import TINY, USER_DIR, run_cli
 
@@ -183,6 +185,15 @@ def test_data_folder(tiny_data, tmp_path):
     assert line.endswith("has no dictionary of 'zz' (--source-lang, --target-lang): it has those of xx and yy")
     line = load_split(tiny_data, "tset")
     assert "no split 'tset'" in line and "--gen-subset" in line
+
+
+def test_standard_input_that_is_not_utf8(monkeypatch):
+    stdin = io.TextIOWrapper(io.BytesIO(b"ama\n\xe9\n"), "utf-8", "surrogateescape")
+    monkeypatch.setattr(sys, "stdin", stdin)
+    ERRORS.install()
+    with pytest.raises(UnicodeDecodeError) as caught:
+        list(interactive.buffered_read("-", 1))
+    assert one_line(caught.value).startswith("--input (default: stdin) is not UTF-8 (")
 
 
 # --- the real tools
