@@ -364,7 +364,10 @@ def _where_there_is_something_to_do(load: Callable[..., Any]) -> Callable[..., A
                 f"--restore-file {path}: no such file; leave it out to continue what is in --save-dir {cfg.save_dir}, "
                 "or to begin there"
             )
+        is_new = not PathManager.exists(last)
         extra_state, iterator = load(cfg, trainer, **options)
+        if is_new and cfg.finetune_from_model is not None:
+            trainer._previous_training_time = 0  # that of another training, which --stop-time-hours does not limit
         limit = None if extra_state is None else _limit(trainer, iterator, getattr(stops_early(), "num_runs", 0))
         if limit is not None:
             logger.info(

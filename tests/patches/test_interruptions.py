@@ -290,3 +290,13 @@ def test_a_training_that_has_ended_trains_no_further(limit, words, tmp_path):
     lines = re.findall(r"nothing to do: the training in (\S+) has ended after (\d+) updates by (\S+) ", log)
     assert lines == [(str(tmp_path / "run"), str(updates), limit[0])]
     assert times(tmp_path / "run") == before
+
+
+def test_the_time_of_a_training_is_not_that_of_the_one_it_begins_with(words, tmp_path):
+    run_tool(*words())
+    state = torch.load(tmp_path / "run" / "checkpoint_last.pt", weights_only=False)
+    state["extra_state"]["previous_training_time"] = 7200.0
+    torch.save(state, tmp_path / "long.pt")
+    fine = ["--save-dir", tmp_path / "fine", "--finetune-from-model", tmp_path / "long.pt", "--stop-time-hours", 1]
+    assert "nothing to do" not in run_tool(*words(*fine)).stdout
+    assert (tmp_path / "fine" / "checkpoint_last.pt").is_file()
