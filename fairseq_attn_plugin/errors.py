@@ -58,7 +58,9 @@ def explain_choice(message: str) -> Optional[str]:
     if found is None:
         return None
     option, choices = max(found[1].split("/"), key=len), re.findall(r"[^\s,']+", found[3])
-    hint = did_you_mean(found[2], choices, f"choose from {', '.join(choices)}", 3, 0.7)
+    name, is_file, _ = found[2].partition(".yaml")
+    reads = "a YAML file is for fairseq-hydra-train --config-dir FOLDER --config-name NAME"
+    hint = did_you_mean(name, choices, reads if is_file else f"choose from {', '.join(choices)}", 3, 0.7)
     return f"{option} {found[2]}: is unknown; {hint}"
 
 

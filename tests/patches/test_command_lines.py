@@ -63,6 +63,7 @@ def test_options_of_others_and_pages_of_others(capsys):
 
 OPTIONS = ["--attention", "--attention-score", "--arch", "-a", "--dropout", "--lr"]
 CHOICES = "argument --arch/-a: invalid choice: '{}' (choose from 'lstm', 'lstm_soft', 'lstm_adm')"
+YAML = "a YAML file is for fairseq-hydra-train --config-dir FOLDER --config-name NAME"
 NONE = "there is no such option with these settings"
 
 
@@ -71,6 +72,8 @@ NONE = "there is no such option with these settings"
     [
         (CHOICES.format("lstm_sfot"), "--arch lstm_sfot: is unknown; did you mean lstm_soft?"),
         (CHOICES.format("bert"), "--arch bert: is unknown; choose from lstm, lstm_soft, lstm_adm"),
+        (CHOICES.format("lstm_soft.yaml"), "--arch lstm_soft.yaml: is unknown; did you mean lstm_soft?"),
+        (CHOICES.format("m/my.yaml"), f"--arch m/my.yaml: is unknown; {YAML}"),
         ("unrecognized arguments: --dropot=0.3 --lrr 3", f"--dropot: {NONE}; did you mean --dropout?"),
         ("unrecognized arguments: --zzz", f"--zzz: {NONE}; the --help of the command lists the options"),
         ("unrecognized arguments: --objective x", f"--objective: {NONE}; it belongs to --criterion latent_alignment"),
