@@ -5,15 +5,20 @@ all its sections are checked there, from a command line as well as from YAML. A 
 nor is the configuration of a checkpoint, which may be older than a range.
 """
 
+import logging
 import re
 from argparse import Namespace
 from typing import Any, Callable, Dict, Optional
+
+import torch
 
 from ..errors import OptionError
 from ..options import flag
 from ..ranges import check_numbers
 from .messages import explained
 from .wrapping import Patch
+
+logger = logging.getLogger(__name__)
 
 
 def check_together(cfg: Any) -> None:
@@ -27,7 +32,9 @@ def check_together(cfg: Any) -> None:
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.models import MODEL_REGISTRY
 
-    dataset = cfg.get("dataset") or {}
+    common, dataset = cfg.get("common") or {}, cfg.get("dataset") or {}
+    if common.get("amp") and (common.get("cpu") or not torch.cuda.is_available()):
+        logger.warning("--amp: has no effect without a GPU: everything is computed in float32; leave it out")
     part, parts = dataset.get("shard_id") or 0, dataset.get("num_shards") or 1
     if part >= parts:
         raise OptionError(f"--shard-id {part}: must be less than --num-shards {parts}")

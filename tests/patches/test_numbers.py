@@ -12,6 +12,7 @@ from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.configuration import AttnLSTMConfig
 from fairseq_attn_plugin.models.unused_options import check_attention_options
+from fairseq_attn_plugin.patches.numbers import check_together
 from fairseq_attn_plugin.ranges import check_numbers, range_of
 
 from cli import TINY, USER_DIR
@@ -112,3 +113,10 @@ def test_what_refers_to_something_that_is_not_there_yet_is_left_alone(tiny_data)
     cfg.model.dropout = float("nan")
     with pytest.raises(OptionError, match="^--dropout nan"):
         tasks.setup_task(cfg.task)
+
+
+def test_mixed_precision_needs_a_gpu(caplog):
+    check_together({"common": {"amp": False, "cpu": True}})
+    assert not caplog.records
+    check_together({"common": {"amp": True, "cpu": True}})
+    assert caplog.messages[0].startswith("--amp: has no effect without a GPU")
