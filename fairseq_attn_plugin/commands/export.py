@@ -13,10 +13,10 @@ import argparse
 import shlex
 from pathlib import Path
 
-from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
+from fairseq_attn_plugin.analysis.inference.model_options import add_overrides_option, add_user_dir_option
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text_options, text_options
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import parse_overrides
+from fairseq_attn_plugin.options import check_unread, parse_overrides
 from fairseq_attn_plugin.ranges import check_search
 from fairseq_attn_plugin.text.subwords import vocabulary_subwords
 
@@ -25,26 +25,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", help="file that fairseq-train wrote, or a model folder")
     parser.add_argument("--to", metavar="FOLDER", help="folder to write; must not exist, or be empty")
     parser.add_argument(
-        "--precision",
-        default="float32",
-        metavar="NAME",
-        help="of the products with weights: float32 (default), or int8 (faster, smaller, not exact)",
-    )
-    parser.add_argument(
         "--data", metavar="FOLDER", help="folder with the dictionaries (default: the one that the model was trained on)"
     )
-    parser.add_argument(
-        "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"
-    )
+    _add_folder_options(parser)
     add_user_dir_option(parser)
     one = parser.add_argument_group("one direction of an agreement model, as a checkpoint instead of a folder")
     one.add_argument("--direction", metavar="SRC-TGT", help="direction to export, such as en-de")
     one.add_argument("--out", metavar="FILE", help="checkpoint to write")
     one.add_argument("--force", action="store_true", help="overwrite FILE")
+    add_text_options(parser)
+
+
+def _add_folder_options(parser: argparse.ArgumentParser) -> None:
+    """What one direction does not have; a model folder sets its data and its text itself."""
+    precision = "of the products with weights: float32 (default), or int8 (faster, smaller, not exact)"
+    parser.add_argument("--precision", default="float32", metavar="NAME", help=precision)
+    add_overrides_option(parser)
     search = parser.add_argument_group("search; translate.py can change both")
     search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
     search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
-    add_text_options(parser)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -72,6 +71,7 @@ def run(args: argparse.Namespace) -> None:
     if bool(args.direction) != bool(args.out) or bool(args.to) == bool(args.out):
         raise OptionError("--to FOLDER, or --direction SRC-TGT with --out FILE: give one of them")
     if args.out:
+        check_unread(args, "is of a folder, --to FOLDER; leave it out", _add_folder_options)
         return _export_direction(args)
     _check(args)
     from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models

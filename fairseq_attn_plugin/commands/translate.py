@@ -23,7 +23,7 @@ import stat
 import sys
 from typing import Any, Iterable, Iterator, List, Optional, TextIO, Tuple
 
-from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options, add_overrides_option
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options
 from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator
 from fairseq_attn_plugin.decoding.export.exported_folder import FORMAT
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
 def _translator(args: argparse.Namespace) -> Any:
     if args.path is None and read_settings(args.data).get("format") == FORMAT:
         fixed = f"{args.data} is an exported model, whose words and precision are fixed; leave it out"
-        check_unread(args, fixed, add_decoding_options, add_text_options)
+        check_unread(args, fixed, add_decoding_options, add_text_options, add_overrides_option)
         return ExportedTranslator(args.data, args.beam, args.lenpen)
     if args.path is None:
         raise OptionError(

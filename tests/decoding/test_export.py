@@ -217,6 +217,11 @@ def test_mistakes_are_named(zoo, tiny_data, tmp_path):
         (checkpoint, ["--to", tmp_path / "text" / "it"], "--to .*it: cannot be written: "),
         (checkpoint, ["--beam", "0"], "--beam 0: must be at least 1"),
         (checkpoint, ["--bpe-codes", "gone"], "--bpe-codes gone: there is no such file"),
+        (
+            checkpoint,
+            ["--to=", "--out=x", "--direction=a-b", "--beam=3"],
+            "--beam 3: is of a folder, --to FOLDER; leave",
+        ),
         (checkpoint, ["--tokenizer", "nltk"], "--tokenizer nltk: is not part of an exported model"),
         ("gone.pt", [], "gone.pt: there is no such file"),
         (zoo("lstm").last, [], "a LSTMModel cannot be exported; must be a translation model of this package"),
@@ -376,6 +381,8 @@ def test_a_model_without_numbers_is_an_error(copy):
 def test_the_command_refuses_what_an_exported_model_does_not_have(copy):
     with pytest.raises(OptionError, match=f"^--decoding-precision int8: {copy} is an exported model, .*; leave it out"):
         cli.main(["translate", str(copy), "ama", "--decoding-precision", "int8"])
+    with pytest.raises(OptionError, match=f"^--model-overrides x: {copy} is an exported model"):
+        cli.main(["translate", str(copy), "ama", "--model-overrides", "x"])
     (copy / "settings.json").unlink()
     os.mkfifo(copy / "settings.json")  # which would wait for whoever writes into it
     with pytest.raises(OptionError, match=f"^{copy}: is no model folder, checkpoint or exported model"):

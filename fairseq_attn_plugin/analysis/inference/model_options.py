@@ -23,11 +23,14 @@ def add_model_options(parser: Any) -> None:
         metavar="FILE",
         help="checkpoint, or several separated by colons, which are averaged (default: that of a model folder)",
     )
-    parser.add_argument(
-        "--model-overrides", default="{}", metavar="DICT", help="model options to change, as in fairseq-generate"
-    )
+    add_overrides_option(parser)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir_option(parser)
+
+
+def add_overrides_option(parser: Any) -> None:
+    text = "model options to change, as in fairseq-generate"
+    parser.add_argument("--model-overrides", default="{}", metavar="DICT", help=text)
 
 
 def add_user_dir_option(parser: Any) -> None:

@@ -18,13 +18,13 @@ import argparse
 from typing import Any
 
 from fairseq_attn_plugin.analysis.inference.loading import load_from_options
-from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options, add_overrides_option
 from fairseq_attn_plugin.analysis.voting.ballots import Tally
 from fairseq_attn_plugin.analysis.voting.election import describe, hold_election, length_ratio, report
 from fairseq_attn_plugin.analysis.voting.word_table import add_agent_options, write_table
 from fairseq_attn_plugin.attention.positional.windows import RULES
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import at_least, check_unread, flag
+from fairseq_attn_plugin.options import at_least, check_unread
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, write_json
 
@@ -63,10 +63,9 @@ def run(args: argparse.Namespace) -> None:
     for option in ("out", "agent"):
         check_output(f"--{option}", getattr(args, option), ())
     if args.agent is not None:
-        check_unread(args, "excludes --agent; leave one out", _add_vote_options)
-        for name, default in (("path", None), ("model_overrides", "{}")):
-            if getattr(args, name) != default:
-                raise OptionError(f"{flag(name)} {getattr(args, name)}: excludes --agent; leave one out")
+        check_unread(args, "excludes --agent; leave one out", _add_vote_options, add_overrides_option)
+        if args.path is not None:
+            raise OptionError(f"--path {args.path}: excludes --agent; leave one out")
         return write_table(args)
     check_unread(args, "needs --agent FILE", add_agent_options)
     at_least(args, max_tokens=1)
