@@ -14,7 +14,6 @@
 
 import argparse
 import logging
-import pickle
 import sys
 import warnings
 from types import SimpleNamespace
@@ -44,16 +43,10 @@ LOADING = Patch(
 
 
 def _by_pickle(_original: Callable[..., Any]) -> Callable[..., Any]:
-    from fairseq.distributed import utils as distributed_utils
-
-    def broadcast(obj: Any, src_rank: int, group: object, dist_device: Optional[torch.device] = None) -> Any:
-        sends = distributed_utils.get_rank(group) == src_rank
-        raw = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8) if sends else torch.empty(0)
-        length = torch.tensor([raw.numel()], dtype=torch.long, device=dist_device)
-        distributed_utils.broadcast(length, src=src_rank, group=group)
-        buffer = raw.to(dist_device) if sends else torch.empty(int(length), dtype=torch.uint8, device=dist_device)
-        distributed_utils.broadcast(buffer, src=src_rank, group=group)
-        return obj if sends else pickle.loads(buffer.cpu().numpy().tobytes())
+    def broadcast(obj: Any, src_rank: int, group: Any, dist_device: Optional[torch.device] = None) -> Any:
+        objects = [obj]
+        torch.distributed.broadcast_object_list(objects, src_rank, group, dist_device)
+        return objects[0]
 
     return broadcast
 
