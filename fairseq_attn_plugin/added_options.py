@@ -5,7 +5,7 @@ What is outside the package registers later. Its options are therefore added to 
 registry, hydra's ConfigStore and every importer of the class then see them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field
 from typing import Any, Callable, Dict, Iterator
 
 from hydra.core.config_store import ConfigStore
@@ -66,15 +66,12 @@ def _family(config: Any) -> Iterator[Any]:
 
 def _process_again(config: Any) -> None:
     """Lets ``dataclass`` read the fields of a class and of its bases once more."""
-    for name in config.__dict__.get("__annotations__", {}):
+    own, fields = vars(config), config.__dataclass_fields__
+    for name in own.get("__annotations__", {}):
         # After processing the class attribute is the default alone, without the metadata of its field.
-        if name in config.__dataclass_fields__ and name in config.__dict__ and not _is_field(config.__dict__[name]):
-            setattr(config, name, config.__dataclass_fields__[name])
+        if name in fields and name in own and not isinstance(own[name], Field):
+            setattr(config, name, fields[name])
     for name in ("__init__", "__repr__", "__eq__", "__match_args__"):
         if name in config.__dict__:  # dataclass does not replace methods
             delattr(config, name)
     dataclass(config)
-
-
-def _is_field(value: Any) -> bool:
-    return isinstance(value, type(field()))
