@@ -107,9 +107,8 @@ def _notes(models: Dict[str, Any]) -> List[str]:
     """What a reader must know of the models before she types."""
     raw = [label for label, one in models.items() if not one.segments]
     names = f" of {', '.join(raw)}" if len(models) > 1 else ""
-    if not raw:
-        return []
-    return [
+    note = (
         f"The vocabulary{names} consists of subwords, but neither --bpe-codes nor --sentencepiece-model is given: type "
         "text that is already split into subwords."
-    ]
+    )
+    return [note] if raw else []
