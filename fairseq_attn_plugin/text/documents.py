@@ -30,7 +30,7 @@ from tqdm import tqdm
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import numbered_lines, parse_json
 from fairseq_attn_plugin.text.reading import AS_IT_IS, Reading, split_sentences, word_splitter
-from fairseq_attn_plugin.writing import PathLike, whole_text
+from fairseq_attn_plugin.writing import PathLike, make_folder, whole_text
 
 END = "</s>"
 # words that look like special symbols of fairseq's dictionary are escaped
@@ -183,10 +183,7 @@ def write_documents(documents: Iterable[Document], prefix: PathLike) -> Tuple[in
     """
     counts = [0, 0, 0]
     failures = [f"{prefix}.{side}: cannot be written" for side in ("input0", "label")]
-    try:
-        Path(prefix).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"--to {Path(prefix).parent}: cannot be made: {error.strerror or error}") from None
+    make_folder("--to", Path(prefix).parent)
     with whole_text(f"{prefix}.input0", failures[0]) as lines, whole_text(f"{prefix}.label", failures[1]) as labels:
         for document in tqdm(documents, desc=str(prefix), unit=" documents", disable=None, leave=False):
             lines.write(to_line(document.sentences) + "\n")

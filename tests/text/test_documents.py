@@ -134,7 +134,7 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
         write_documents(documents_of(bad), tmp_path / "bad" / "train")
     assert not list((tmp_path / "bad").iterdir())
     (tmp_path / "file").write_text("")
-    with pytest.raises(OptionError, match="cannot be written|cannot be made"):
+    with pytest.raises(OptionError, match="cannot be written|cannot be created"):
         write_documents(documents, tmp_path / "file" / "train")
 
 
