@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, Optional
 import numpy as np
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lexicon import best_translations, read_lexicon
+from fairseq_attn_plugin.text.lexicon import read_lexicon
 from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
 from .wrapping import Patch
@@ -104,7 +104,8 @@ def _reading_lexicons(_load: Callable[..., Any]) -> Callable[..., Any]:
     def load_align_dict(replace_unk: Optional[str]) -> Optional[Dict[str, str]]:
         if replace_unk is None:
             return None
-        return {} if replace_unk in ("", NO_FILE) else best_translations(read_lexicon(replace_unk, "--replace-unk"))
+        lexicon = {} if replace_unk in ("", NO_FILE) else read_lexicon(replace_unk, "--replace-unk")
+        return {source: entries[0].target for source, entries in lexicon.items()}
 
     return load_align_dict
 

@@ -80,11 +80,6 @@ def _parse(line: str, where: str, probabilities: bool) -> Tuple[str, Entry]:
         raise OptionError(f"{where}: must be an entry of a lexicon: {expected}") from None
 
 
-def best_translations(lexicon: Mapping[str, Iterable[Entry]]) -> Dict[str, str]:
-    """{source: its most probable translation}; the first one of several that tie."""
-    return {source: max(entries, key=lambda entry: entry.probability).target for source, entries in lexicon.items()}
-
-
 def write_probabilities(stream: TextIO, lexicon: Mapping[str, Iterable[Entry]]) -> None:
     """Writes the format with probabilities, in the order of the mapping."""
     for source, entries in lexicon.items():
