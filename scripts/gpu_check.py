@@ -18,10 +18,12 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tabulate import tabulate
 
 STEPS = ("smoke", "tests", "benchmark", "training")
 OUT = Path(os.environ.get("OUT", "gpu-out"))
@@ -346,10 +348,7 @@ def training() -> int:
 # ---- the summary
 
 
-def aligned(rows: list[list[Any]]) -> str:
-    widths = [max(len(str(cell)) for cell in column) for column in zip(*rows)]
-    lines = ["  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-    return "\n".join(lines)
+aligned = partial(tabulate, tablefmt="plain", disable_numparse=True)
 
 
 def cell(fields: dict[str, Any], value: str) -> str:

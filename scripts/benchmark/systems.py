@@ -8,6 +8,7 @@ Models are built from parsed command-line arguments, as in fairseq-train, with a
 from __future__ import annotations
 
 import argparse
+import ast
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Union
@@ -217,14 +218,12 @@ def build_generator(
     return FairseqTask.build_generator(task, [model], args)
 
 
-def literal(text: str) -> Union[int, float, str]:
+def literal(text: str) -> Any:
     """A number if it is one, otherwise the text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 def make_batch(task: MemoryTask, length: int, tokens: int, seed: int, device: torch.device) -> dict[str, Any]:
