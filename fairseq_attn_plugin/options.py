@@ -100,12 +100,12 @@ def parse_overrides(text: str) -> Dict[str, Any]:
     """The dictionary of ``--model-overrides``.
 
     Raises:
-        OptionError: ``text`` is not a dictionary in Python's notation
+        OptionError: ``text`` is not a dictionary of names in Python's notation
     """
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         value = None
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise OptionError(f"--model-overrides {text}: must be a dictionary, as in \"{{'latent_topk': 5}}\"")
     return value

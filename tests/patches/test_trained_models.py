@@ -90,7 +90,7 @@ def test_flags_of_validation_reach_the_overrides(tmp_path):
     assert vars(found)["model_overrides"] == "{'latent_topk': 3}"
 
 
-@pytest.mark.parametrize("text", ["latent_topk=5", "[1]", "{'a':", "f()"])
+@pytest.mark.parametrize("text", ["latent_topk=5", "[1]", "{'a':", "f()", "{1: 2}", "{[]: 2}"])
 def test_overrides_that_are_not_a_dictionary(text, tmp_path):
     with pytest.raises(OptionError, match="--model-overrides .*: must be a dictionary, as in"):
         parsed(tmp_path, "--model-overrides", text, "--latent-topk", "1")
