@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tupl
 from fairseq_attn_plugin import attention as attentions
 from fairseq_attn_plugin.errors import did_you_mean, explain_choice
 
-from .wrapping import Patch
+from .wrapping import Patch, before
 
 # ---- help pages
 
@@ -24,16 +24,13 @@ HELP = ("-h", "--help")
 MODEL_GROUP = "Model-specific configuration"  # fairseq's title
 
 
-def _help_at_the_end(parse: Callable[..., Any]) -> Callable[..., Any]:
-    def parse_args_and_arch(
-        parser: argparse.ArgumentParser, input_args: Optional[Sequence[str]] = None, *args: Any, **kwargs: Any
-    ) -> Any:
-        words = list(sys.argv[1:] if input_args is None else input_args)
-        if set(HELP) & set(words):
-            _keep_help_back(parser, [word for word in words if word not in HELP])
-        return parse(parser, input_args, *args, **kwargs)
-
-    return parse_args_and_arch
+@before
+def _help_at_the_end(
+    parser: argparse.ArgumentParser, input_args: Optional[Sequence[str]] = None, *_args: Any, **_kwargs: Any
+) -> None:
+    words = list(sys.argv[1:] if input_args is None else input_args)
+    if set(HELP) & set(words):
+        _keep_help_back(parser, [word for word in words if word not in HELP])
 
 
 def _keep_help_back(parser: Any, words: List[str]) -> None:
@@ -163,16 +160,13 @@ def _belongs_to(option: str) -> str:
     return ""
 
 
-def _in_one_line(parse: Callable[..., Any]) -> Callable[..., Any]:
-    def parse_args_and_arch(parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
-        def error(message: str) -> NoReturn:
-            parser.exit(2, f"{parser.prog}: error: {explain_slip(message, list(parser._option_string_actions))}\n")
+@before
+def _in_one_line(parser: argparse.ArgumentParser, *_args: Any, **_kwargs: Any) -> None:
+    def error(message: str) -> NoReturn:
+        parser.exit(2, f"{parser.prog}: error: {explain_slip(message, list(parser._option_string_actions))}\n")
 
-        if "error" not in vars(parser):  # otherwise the caller has its own way
-            parser.error = error  # type: ignore[method-assign]
-        return parse(parser, *args, **kwargs)
-
-    return parse_args_and_arch
+    if "error" not in vars(parser):  # otherwise the caller has its own way
+        parser.error = error  # type: ignore[method-assign]
 
 
 TYPING_ERRORS = Patch(

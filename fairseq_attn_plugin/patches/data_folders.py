@@ -24,7 +24,7 @@ from fairseq_attn_plugin.errors import OptionError
 
 from ..text.lines import to_utf8
 from ..text.vocabulary import describe_vocabulary
-from .wrapping import Patch, storing
+from .wrapping import Patch, after, before, storing
 
 # ---- texts
 
@@ -70,19 +70,16 @@ def _splits(args: Any) -> Iterator[List[str]]:
         yield paths
 
 
-def _checking(main: Callable[..., Any]) -> Callable[..., Any]:
-    def checking(args: Any) -> Any:
-        for paths in _splits(args):
-            counts = [count_lines(path) for path in paths]
-            for path, count in zip(paths[1:], counts[1:]):
-                if count != counts[0]:
-                    raise OptionError(
-                        f"{paths[0]} has {counts[0]} lines and {path} has {count}: must have the same number, a line "
-                        "for each sentence pair"
-                    )
-        return main(args)
-
-    return checking
+@before
+def _checking(args: Any) -> None:
+    for paths in _splits(args):
+        counts = [count_lines(path) for path in paths]
+        for path, count in zip(paths[1:], counts[1:]):
+            if count != counts[0]:
+                raise OptionError(
+                    f"{paths[0]} has {counts[0]} lines and {path} has {count}: must have the same number, a line "
+                    "for each sentence pair"
+                )
 
 
 CORPORA = Patch(
@@ -135,13 +132,10 @@ def check_binarised(path: str, dictionary: Any = None) -> None:
         need(words.max() < len(dictionary), "bin", f"has words beyond the {len(dictionary)} of its dictionary")
 
 
-def _checking_data(make_dataset: Callable[..., Any]) -> Callable[..., Any]:
-    def make(path: str, impl: Optional[str], fix_lua_indexing: bool = False, dictionary: Any = None) -> Any:
-        if impl in (None, "cached", "lazy", "mmap") and os.path.isfile(f"{path}.idx"):
-            check_binarised(path, dictionary)
-        return make_dataset(path, impl, fix_lua_indexing, dictionary)
-
-    return make
+@before
+def _checking_data(path: str, impl: Optional[str], fix_lua_indexing: bool = False, dictionary: Any = None) -> None:
+    if impl in (None, "cached", "lazy", "mmap") and os.path.isfile(f"{path}.idx"):
+        check_binarised(path, dictionary)
 
 
 def _without_shell(_build: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,13 +198,9 @@ def other_direction(path: str, extra_state: Optional[Dict[str, Any]], task: Any)
     return f"{given}: checkpoint {path} translates from {asked[1]} to {asked[0]}; give the languages in this order"
 
 
-def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_checkpoint(self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
-        extra_state = load(self, filename, *args, **kwargs)
-        check_dictionaries(filename, extra_state, self.task)
-        return extra_state
-
-    return load_checkpoint
+@after
+def _checked(extra_state: Optional[Dict[str, Any]], self: Any, filename: str, *_args: Any, **_kwargs: Any) -> None:
+    check_dictionaries(filename, extra_state, self.task)
 
 
 DICTIONARIES = Patch(
@@ -226,15 +216,8 @@ DICTIONARIES = Patch(
 # ---- alignments
 
 
-def _with_alignments(begin: Callable[..., Any]) -> Callable[..., Any]:
-    def begin_epoch(self: Any, epoch: int, model: Any) -> Any:
-        check_alignments(self)
-        return begin(self, epoch, model)
-
-    return begin_epoch
-
-
-def check_alignments(task: Any) -> None:
+@before
+def _with_alignments(task: Any, epoch: int, model: Any) -> None:
     """Raises OptionError if training data, loaded with alignments, have none or those of another corpus."""
     config: Any = getattr(task, "cfg", None)
     split = getattr(config, "train_subset", "train")

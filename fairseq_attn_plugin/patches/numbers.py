@@ -8,7 +8,7 @@ nor is the configuration of a checkpoint, which may be older than a range.
 import logging
 import re
 from argparse import Namespace
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Dict, Optional
 
 import torch
 
@@ -16,7 +16,7 @@ from ..errors import OptionError
 from ..options import flag
 from ..ranges import check_numbers
 from .messages import explained
-from .wrapping import Patch
+from .wrapping import Patch, before
 
 logger = logging.getLogger(__name__)
 
@@ -67,18 +67,15 @@ def _sections(cfg: Any) -> Dict[str, Any]:
     return found
 
 
-def _checking(setup: Callable[..., Any]) -> Callable[..., Any]:
-    def setup_task(cfg: Any, **options: Any) -> Any:
-        from omegaconf import OmegaConf
+@before
+def _checking(cfg: Any, **options: Any) -> None:
+    from omegaconf import OmegaConf
 
-        whole = cfg._get_parent() if OmegaConf.is_config(cfg) else None
-        if whole is not None and not options.get("from_checkpoint"):
-            sections = _sections(whole)
-            check_numbers(sections)
-            check_together(sections)
-        return setup(cfg, **options)
-
-    return setup_task
+    whole = cfg._get_parent() if OmegaConf.is_config(cfg) else None
+    if whole is not None and not options.get("from_checkpoint"):
+        sections = _sections(whole)
+        check_numbers(sections)
+        check_together(sections)
 
 
 def _no_number(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:

@@ -9,9 +9,9 @@ updates says in one line if the attention has not begun to move.
 """
 
 import logging
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator
+from typing import TYPE_CHECKING, Any, Dict, Iterator
 
-from .wrapping import Patch, wrap
+from .wrapping import Patch, after, before, wrap
 
 if TYPE_CHECKING:
     from fairseq_attn_plugin.attention import Penalty
@@ -27,42 +27,22 @@ SETTLED, MOVING = 1000, 0.4
 logger = logging.getLogger(__name__)
 
 
-def _building(build: Callable[..., Any]) -> Callable[..., Any]:
-    def build_criterion(self: Any, *args: Any, **kwargs: Any) -> Any:
-        criterion = build(self, *args, **kwargs)
-        add_penalties(criterion)
-        return criterion
-
-    return build_criterion
-
-
-def _reducing(reduce: Callable[..., None]) -> Callable[..., None]:
-    def reduce_metrics(self: Any, logging_outputs: Any, criterion: Any) -> None:
-        reduce(self, logging_outputs, criterion)
-        _log(logging_outputs)
-
-    return reduce_metrics
+@before
+def _watching(cfg: Any, trainer: Any, stats: Any, *_rest: Any) -> None:
+    if trainer.get_num_updates() >= SETTLED and not getattr(trainer, "attention_watched", False):
+        trainer.attention_watched = True
+        information = float(stats.get("attention_information_statistic", 1.0))
+        if information < MOVING:
+            larger = getattr(cfg.model, "embed_init_range", 1.0) < 1
+            remedy = "--embed-init-range 1" if larger else "another --lr, such as 3e-3 with --clip-norm 5,"
+            logger.warning(
+                f"the attention hardly moves from step to step: attention_information_statistic {information:.2f} "
+                f"after {trainer.get_num_updates()} updates, where it is {MOVING} or more in trainings that align; "
+                f"{remedy} in a new training lets it move sooner"
+            )
 
 
-def _watching(get_valid_stats: Callable[..., Any]) -> Callable[..., Any]:
-    def watch(cfg: Any, trainer: Any, stats: Any, *rest: Any) -> Any:
-        if trainer.get_num_updates() >= SETTLED and not getattr(trainer, "attention_watched", False):
-            trainer.attention_watched = True
-            information = float(stats.get("attention_information_statistic", 1.0))
-            if information < MOVING:
-                larger = getattr(cfg.model, "embed_init_range", 1.0) < 1
-                remedy = "--embed-init-range 1" if larger else "another --lr, such as 3e-3 with --clip-norm 5,"
-                logger.warning(
-                    f"the attention hardly moves from step to step: attention_information_statistic {information:.2f} "
-                    f"after {trainer.get_num_updates()} updates, where it is {MOVING} or more in trainings that align; "
-                    f"{remedy} in a new training lets it move sooner"
-                )
-        return get_valid_stats(cfg, trainer, stats, *rest)
-
-    return watch
-
-
-def add_penalties(criterion: Any) -> None:
+def add_penalties(criterion: Any, *_args: Any, **_kwargs: Any) -> None:
     """Make ``criterion.forward`` add the penalties of the model it is given; a second call changes nothing."""
     wrap(criterion, "forward", lambda forward: _with_penalties(criterion, forward), PATCH_NAME)
 
@@ -118,7 +98,8 @@ def _penalties_of(output: Any) -> Iterator[Dict[str, "Penalty"]]:
         yield from _penalties_of(part)
 
 
-def _log(logging_outputs: Any) -> None:
+@after
+def _logging(_none: None, task: Any, logging_outputs: Any, criterion: Any) -> None:
     from fairseq import utils
     from fairseq.logging import metrics
 
@@ -133,8 +114,8 @@ PENALTIES = Patch(
     name=PATCH_NAME,
     reason="criterions of fairseq do not know the losses of attention mechanisms",
     wraps={
-        "fairseq.tasks.fairseq_task:FairseqTask.build_criterion": _building,
-        "fairseq.tasks.fairseq_task:FairseqTask.reduce_metrics": _reducing,
+        "fairseq.tasks.fairseq_task:FairseqTask.build_criterion": after(add_penalties),
+        "fairseq.tasks.fairseq_task:FairseqTask.reduce_metrics": _logging,
         "fairseq_cli.train:get_valid_stats": _watching,
     },
 )

@@ -35,25 +35,21 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import file_options, flag
 from fairseq_attn_plugin.writing import whole_file
 
-from .wrapping import Patch, storing
+from .wrapping import Patch, after, before, storing
 
 logger = logging.getLogger(__name__)
 
 # ---- multirun
 
 
-def _forgetting(start: Callable[..., None]) -> Callable[..., None]:
+@before
+def _forgetting(*_args: Any, **_options: Any) -> None:
     """Deletes the best scores that fairseq keeps as attributes of functions."""
+    from fairseq import checkpoint_utils
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        from fairseq import checkpoint_utils
-
-        for function in (checkpoint_utils.save_checkpoint, stops_early()):
-            for attribute in {"best", "num_runs"} & vars(function).keys():
-                delattr(function, attribute)
-        start(self, *args, **kwargs)
-
-    return __init__
+    for function in (checkpoint_utils.save_checkpoint, stops_early()):
+        for attribute in {"best", "num_runs"} & vars(function).keys():
+            delattr(function, attribute)
 
 
 def stops_early() -> Any:
@@ -149,45 +145,35 @@ def _restore(trainer: Any, state: Dict[str, Any]) -> None:
         group["lr"] = rate
 
 
-def _with_last_metric(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_checkpoint(
-        self: Any,
-        filename: str,
-        reset_optimizer: bool = False,
-        reset_lr_scheduler: bool = False,
-        optimizer_overrides: Optional[Dict[str, Any]] = None,
-        reset_meters: bool = False,
-    ) -> Any:
-        extra_state = load(
-            self, filename, reset_optimizer, reset_lr_scheduler, optimizer_overrides, reset_meters=reset_meters
-        )
-        # a rate that the user sets for the resumed training stays
-        if extra_state is None or reset_optimizer or reset_lr_scheduler or "lr" in (optimizer_overrides or {}):
-            return extra_state
-        state, place = extra_state.get(STATE), extra_state["train_iterator"]
-        # at an epoch's end fairseq stores the start of the next one
-        at_start = place.get("version", 1) >= 2 and place["iterations_in_epoch"] == 0
-        if state is not None and state["options"] is not None and state["options"] == _options(self):
-            _restore(self, state)
-            self.schedule_within_epoch = None if at_start else state
-        if at_start and extra_state.get("val_loss") is not None:
-            self.lr_step(place["epoch"] - 1, extra_state["val_loss"])
-        return extra_state
-
-    return load_checkpoint
+@after
+def _with_last_metric(
+    extra_state: Optional[Dict[str, Any]],
+    self: Any,
+    filename: str,
+    reset_optimizer: bool = False,
+    reset_lr_scheduler: bool = False,
+    optimizer_overrides: Optional[Dict[str, Any]] = None,
+    reset_meters: bool = False,
+) -> None:
+    # a rate that the user sets for the resumed training stays
+    if extra_state is None or reset_optimizer or reset_lr_scheduler or "lr" in (optimizer_overrides or {}):
+        return
+    state, place = extra_state.get(STATE), extra_state["train_iterator"]
+    # at an epoch's end fairseq stores the start of the next one
+    at_start = place.get("version", 1) >= 2 and place["iterations_in_epoch"] == 0
+    if state is not None and state["options"] is not None and state["options"] == _options(self):
+        _restore(self, state)
+        self.schedule_within_epoch = None if at_start else state
+    if at_start and extra_state.get("val_loss") is not None:
+        self.lr_step(place["epoch"] - 1, extra_state["val_loss"])
 
 
-def _going_on(begin: Callable[..., Any]) -> Callable[..., Any]:
+@after
+def _going_on(_result: Any, self: Any, epoch: int) -> None:
     """fairseq begins the epoch a second time when it resumes within it."""
-
-    def begin_epoch(self: Any, epoch: int) -> Any:
-        result = begin(self, epoch)
-        state, self.schedule_within_epoch = getattr(self, "schedule_within_epoch", None), None
-        if state is not None:
-            _restore(self, state)
-        return result
-
-    return begin_epoch
+    state, self.schedule_within_epoch = getattr(self, "schedule_within_epoch", None), None
+    if state is not None:
+        _restore(self, state)
 
 
 LR_SCHEDULE = Patch(
@@ -217,17 +203,15 @@ def _of_model(trainer: Any) -> Dict[str, Any]:
     return {OF_MODEL: {name: x for name, x in options.items() if isinstance(x, kinds) and name not in files}}
 
 
-def _saying_what_differs(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_checkpoint(self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
-        extra_state = load(self, filename, *args, **kwargs)
-        before, now = (extra_state or {}).get(OF_MODEL, {}), _of_model(self)[OF_MODEL]
-        differ = [name for name in now if name in before and now[name] != before[name]]
-        if differ and self.data_parallel_rank == 0:
-            changes = ", ".join(f"{flag(name)} {now[name]} (was {before[name]})" for name in differ)
-            logger.warning(f"goes on from {filename} with other options of the model: {changes}")
-        return extra_state
-
-    return load_checkpoint
+@after
+def _saying_what_differs(
+    extra_state: Optional[Dict[str, Any]], self: Any, filename: str, *_args: Any, **_kwargs: Any
+) -> None:
+    was, now = (extra_state or {}).get(OF_MODEL, {}), _of_model(self)[OF_MODEL]
+    differ = [name for name in now if name in was and now[name] != was[name]]
+    if differ and self.data_parallel_rank == 0:
+        changes = ", ".join(f"{flag(name)} {now[name]} (was {was[name]})" for name in differ)
+        logger.warning(f"goes on from {filename} with other options of the model: {changes}")
 
 
 MODEL_OPTIONS = Patch(
@@ -251,19 +235,16 @@ def _count(_trainer: Any) -> Dict[str, Any]:
     return {COUNT: getattr(counter, "num_runs", 0), **({BEST: counter.best} if hasattr(counter, "best") else {})}
 
 
-def _counting_on(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
-        from fairseq import checkpoint_utils
+@after
+def _counting_on(loaded: Any, cfg: Any, trainer: Any, **_options: Any) -> None:
+    from fairseq import checkpoint_utils
 
-        extra_state, iterator = load(cfg, trainer, **options)
-        # fairseq sets it if the training is resumed: not with --reset-meters, nor at the start of a fine-tuning
-        best = getattr(checkpoint_utils.save_checkpoint, "best", None)
-        if cfg.patience > 0 and extra_state is not None and best is not None:
-            counter = stops_early()
-            counter.best, counter.num_runs = extra_state.get(BEST, best), extra_state.get(COUNT, 0)
-        return extra_state, iterator
-
-    return load_checkpoint
+    extra_state, _iterator = loaded
+    # fairseq sets it if the training is resumed: not with --reset-meters, nor at the start of a fine-tuning
+    best = getattr(checkpoint_utils.save_checkpoint, "best", None)
+    if cfg.patience > 0 and extra_state is not None and best is not None:
+        counter = stops_early()
+        counter.best, counter.num_runs = extra_state.get(BEST, best), extra_state.get(COUNT, 0)
 
 
 PATIENCE = Patch(

@@ -21,7 +21,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lexicon import read_lexicon
 from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
-from .wrapping import Patch
+from .wrapping import Patch, after, before
 
 # ---- batches
 
@@ -150,20 +150,15 @@ def _telling(main: Callable[..., Any]) -> Callable[..., Any]:
     return _main
 
 
-def _joining_references(dataset_of: Callable[..., Any]) -> Callable[..., Any]:
-    def dataset(self: Any, split: str) -> Any:
-        found, symbol = dataset_of(self, split), _JOINED[0]
-        if not symbol:
-            return found
-        from fairseq.data.data_utils import post_process
+@after
+def _joining_references(dataset: Any, task: Any, split: str) -> None:
+    from fairseq.data.data_utils import post_process
 
-        references: Any = getattr(found, "tgt", None)
-        if hasattr(references, "get_original_text") and not hasattr(references, "joins"):
-            original, references.joins = references.get_original_text, symbol
-            references.get_original_text = lambda index: post_process(original(index), symbol)
-        return found
-
-    return dataset
+    symbol: Optional[str] = _JOINED[0]
+    references: Any = getattr(dataset, "tgt", None)
+    if symbol and hasattr(references, "get_original_text") and not hasattr(references, "joins"):
+        original, references.joins = references.get_original_text, symbol
+        references.get_original_text = lambda index: post_process(original(index), symbol)
 
 
 UNKNOWN_WORDS = Patch(
@@ -181,17 +176,14 @@ UNKNOWN_WORDS = Patch(
 # ---- log file
 
 
-def _with_one_handler(progress_bar: Callable[..., Any]) -> Callable[..., Any]:
-    def with_one_handler(*arguments: Any, **options: Any) -> Any:
-        from fairseq.logging.progress_bar import logger as logger_of_file
+@before
+def _with_one_handler(*_args: Any, **options: Any) -> None:
+    from fairseq.logging.progress_bar import logger as logger_of_file
 
-        for handler in list(logger_of_file.handlers) if options.get("log_file") else ():
-            if isinstance(handler, logging.FileHandler):
-                logger_of_file.removeHandler(handler)
-                handler.close()
-        return progress_bar(*arguments, **options)
-
-    return with_one_handler
+    for handler in list(logger_of_file.handlers) if options.get("log_file") else ():
+        if isinstance(handler, logging.FileHandler):
+            logger_of_file.removeHandler(handler)
+            handler.close()
 
 
 LOG_FILE = Patch(

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from .safe_files.arrays import STAND_INS
-from .wrapping import Patch
+from .wrapping import Patch, after
 
 # ---- loading
 
@@ -102,15 +102,11 @@ WARNINGS = Patch(
 # ---- bfloat16
 
 
-def _on_gpus(parse: Callable[..., Any]) -> Callable[..., Any]:
-    def parse_args_and_arch(parser: Any, input_args: Optional[Sequence[str]] = None, *args: Any, **kwargs: Any) -> Any:
-        parsed = parse(parser, input_args, *args, **kwargs)
-        options = parsed[0] if isinstance(parsed, tuple) else parsed
-        if getattr(options, "bf16", False) and torch.cuda.is_available() and not getattr(options, "cpu", False):
-            options.tpu = "--tpu" in (sys.argv if input_args is None else input_args)
-        return parsed
-
-    return parse_args_and_arch
+@after
+def _on_gpus(parsed: Any, parser: Any, input_args: Optional[Sequence[str]] = None, *_args: Any, **_kwargs: Any) -> None:
+    options = parsed[0] if isinstance(parsed, tuple) else parsed
+    if getattr(options, "bf16", False) and torch.cuda.is_available() and not getattr(options, "cpu", False):
+        options.tpu = "--tpu" in (sys.argv if input_args is None else input_args)
 
 
 BFLOAT16 = Patch(

@@ -23,7 +23,7 @@ from fairseq import checkpoint_utils
 from fairseq_attn_plugin.errors import OptionError, did_you_mean, one_line
 from fairseq_attn_plugin.options import earlier_values, file_options, flag, parse_overrides
 
-from .wrapping import Patch
+from .wrapping import Patch, after
 
 # ---- overrides
 
@@ -52,46 +52,32 @@ OPTIONS: Dict[str, Dict[str, Any]] = {
 PREFIX = "override_"  # of the flags in the namespace, so that none of them is taken for an option of the task
 
 
-def _with_flags(original: Callable[..., None]) -> Callable[..., None]:
+@after
+def _with_flags(_none: None, parser: Any, dataclass_instance: Any, *_args: Any, **_kwargs: Any) -> None:
     from fairseq.dataclass.configs import CommonEvalConfig
 
-    def gen_parser_from_dataclass(parser: Any, dataclass_instance: Any, *args: Any, **kwargs: Any) -> None:
-        original(parser, dataclass_instance, *args, **kwargs)
-        if isinstance(dataclass_instance, CommonEvalConfig):
-            for name, settings in OPTIONS.items():
-                parser.add_argument(flag(name), dest=PREFIX + name, default=argparse.SUPPRESS, **settings)
-
-    return gen_parser_from_dataclass
+    if isinstance(dataclass_instance, CommonEvalConfig):
+        for name, settings in OPTIONS.items():
+            parser.add_argument(flag(name), dest=PREFIX + name, default=argparse.SUPPRESS, **settings)
 
 
-def _merging(parse: Callable[..., Any]) -> Callable[..., Any]:
-    def parse_args_and_arch(*args: Any, **kwargs: Any) -> Any:
-        result = parse(*args, **kwargs)
-        options = result[0] if isinstance(result, tuple) else result
-        _merge(options)
-        return result
-
-    return parse_args_and_arch
-
-
-def _merge(options: argparse.Namespace) -> None:
+@after
+def _merging(parsed: Any, *_args: Any, **_kwargs: Any) -> None:
     """Move the flags into ``model_overrides``."""
+    options: Any = parsed[0] if isinstance(parsed, tuple) else parsed
     given = {name: vars(options).pop(PREFIX + name) for name in OPTIONS if PREFIX + name in options}
     overrides = parse_overrides(getattr(options, "model_overrides", None) or "{}")
     if given:
         options.model_overrides = repr({**overrides, **given})
 
 
-def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_model_ensemble_and_task(filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
-        result = load(filenames, arg_overrides, *args, **kwargs)
-        if "data" not in (arg_overrides or {}):  # fairseq-validate, --lm-path and hubs pass more than --model-overrides
-            check_names(result[0], result[1], arg_overrides or {})
-        check(result[0], arg_overrides or {})
-        take_lexicon(result[0], arg_overrides or {}, result[2])
-        return result
-
-    return load_model_ensemble_and_task
+@after
+def _checked(loaded: Any, filenames: Any, arg_overrides: Any = None, *_args: Any, **_kwargs: Any) -> None:
+    (models, cfg, task), overrides = loaded, arg_overrides or {}
+    if "data" not in overrides:  # fairseq-validate, --lm-path and hubs pass more than --model-overrides
+        check_names(models, cfg, overrides)
+    check(models, overrides)
+    take_lexicon(models, overrides, task)
 
 
 def check_names(models: Any, cfg: Any, overrides: Dict[str, Any]) -> None:

@@ -54,6 +54,35 @@ def wrapped_by(owner: Any, name: str, own: bool = False) -> List[str]:
     return found
 
 
+def before(action: Callable[..., None]) -> MakeWrapper:
+    """What wraps a function such that ``action`` takes its arguments first; a decorator of ``action``."""
+
+    def make_wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            action(*args, **kwargs)
+            return original(*args, **kwargs)
+
+        return wrapper
+
+    return make_wrapper
+
+
+def after(action: Callable[..., None]) -> MakeWrapper:
+    """What wraps a function such that ``action`` then takes its result and its arguments; a decorator of ``action``."""
+
+    def make_wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            action(result, *args, **kwargs)
+            return result
+
+        return wrapper
+
+    return make_wrapper
+
+
 def storing(contents: Callable[[Any], Dict[str, Any]]) -> MakeWrapper:
     """For ``Trainer.save_checkpoint``: a checkpoint has the ``contents`` of the trainer in its ``extra_state``, too."""
 

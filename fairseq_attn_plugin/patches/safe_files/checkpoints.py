@@ -9,7 +9,7 @@ import os
 import re
 import zipfile
 from types import ModuleType
-from typing import Any, BinaryIO, Callable, Dict, Optional
+from typing import Any, BinaryIO, Dict, Optional
 
 import torch
 from fairseq import checkpoint_utils
@@ -20,7 +20,7 @@ from fairseq_attn_plugin.errors import OptionError, one_line
 
 from ..data_folders import KEY, LANGUAGES, check_dictionaries, languages_of, other_direction
 from ..messages import explained, file_error, own_words, raised_inside
-from ..wrapping import Patch
+from ..wrapping import Patch, after
 
 # what OmegaConf reads as a reference, as repr shows it; hydra removes quotation marks and backslashes
 REFERENCE = re.compile(r"\$[\s'\"\\]*\{[^}]*")
@@ -115,34 +115,29 @@ def read_checked() -> None:
 # ---- the models
 
 
-def _usable(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_model_ensemble_and_task(filenames: Any, *args: Any, **kwargs: Any) -> Any:
-        result = load(filenames, *args, **kwargs)
-        for path, model in zip(filenames, result[0]):
-            check_dictionaries(path, _EXTRA_STATE.get(path), result[2])
-            other = other_direction(path, _EXTRA_STATE.get(path), result[2])
-            if other is not None and not hasattr(model, "reverse"):  # an agreement model translates in both directions
-                raise OptionError(other)
-            check_finite(path, model.named_parameters())
-        return result
-
-    return load_model_ensemble_and_task
+@after
+def _usable(loaded: Any, filenames: Any, *_args: Any, **_kwargs: Any) -> None:
+    models, _cfg, task = loaded
+    for path, model in zip(filenames, models):
+        check_dictionaries(path, _EXTRA_STATE.get(path), task)
+        other = other_direction(path, _EXTRA_STATE.get(path), task)
+        if other is not None and not hasattr(model, "reverse"):  # an agreement model translates in both directions
+            raise OptionError(other)
+        check_finite(path, model.named_parameters())
 
 
-def _finite(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_checkpoint(self: Any, filename: str, reset_optimizer: bool = False, *args: Any, **kwargs: Any) -> Any:
-        extra_state = load(self, filename, reset_optimizer, *args, **kwargs)
-        if extra_state is not None:
-            check_finite(filename, self.get_model().named_parameters())
-        if not reset_optimizer and any(getattr(part, "reordered", False) for part in self.get_model().modules()):
-            # its moments belong to other parameters
-            raise OptionError(
-                f"checkpoint {filename}: was trained with several biases by an earlier version, whose state of the "
-                "optimizer has another order; go on with --reset-optimizer"
-            )
-        return extra_state
-
-    return load_checkpoint
+@after
+def _finite(
+    extra_state: Any, self: Any, filename: str, reset_optimizer: bool = False, *_args: Any, **_kwargs: Any
+) -> None:
+    if extra_state is not None:
+        check_finite(filename, self.get_model().named_parameters())
+    if not reset_optimizer and any(getattr(part, "reordered", False) for part in self.get_model().modules()):
+        # its moments belong to other parameters
+        raise OptionError(
+            f"checkpoint {filename}: was trained with several biases by an earlier version, whose state of the "
+            "optimizer has another order; go on with --reset-optimizer"
+        )
 
 
 # ---- messages
