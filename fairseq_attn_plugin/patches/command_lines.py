@@ -51,12 +51,7 @@ def _keep_help_back(parser: Any, words: List[str]) -> None:
 
 
 def _show_groups(parser: Any, arch: str, show: Callable[..., None], file: Any = None) -> None:
-    _group_options(parser, arch)
-    show(file)
-
-
-def _group_options(parser: Any, arch: str) -> None:
-    """Moves the options of a model to groups, one for the model and one for each set of mechanisms."""
+    """Shows the options of a model in groups, one for the model and one for each set of mechanisms."""
     values = _values(arch)
     whole = next(group for group in parser._action_groups if group.title == MODEL_GROUP)
     whole.title = f"options of --arch {arch}"
@@ -78,6 +73,7 @@ def _group_options(parser: Any, arch: str) -> None:
         group._group_actions += actions
         position += 1
         parser._action_groups.insert(position, parser._action_groups.pop())
+    show(file)
 
 
 def _values(arch: str) -> Any:
