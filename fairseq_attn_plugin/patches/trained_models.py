@@ -13,6 +13,7 @@
 """
 
 import argparse
+import contextlib
 import copy
 import os
 import re
@@ -186,11 +187,8 @@ def as_written(cfg: Any) -> Any:
     if not changes:
         return cfg
     result = copy.copy(cfg)
-    for name, value in changes.items():
-        if OmegaConf.is_config(result):
-            with open_dict(result):
-                result[name] = value
-        else:
+    with open_dict(result) if OmegaConf.is_config(result) else contextlib.nullcontext():
+        for name, value in changes.items():
             setattr(result, name, value)
     return result
 
