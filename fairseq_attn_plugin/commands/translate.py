@@ -55,8 +55,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--keep-unknown", action="store_true", help="show unknown words as <unk> (default: copy the source word)")
     add_model_options(parser)
     search = parser.add_argument_group("search, as in fairseq-interactive")
-    search.add_argument("--beam", type=int, default=5, metavar="N", help="width of the search (default: 5)")
-    search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
+    absent = argparse.SUPPRESS
+    search.add_argument(
+        "--beam", type=int, default=absent, metavar="N", help="width of the search (default: 5, or as exported)"
+    )
+    search.add_argument(
+        "--lenpen", type=float, default=absent, metavar="X", help="length penalty (default: 1, or as exported)"
+    )
     add_decoding_options(parser)
     add_text_options(parser)
 
@@ -93,14 +98,14 @@ def _translator(args: argparse.Namespace) -> Any:
     if args.path is None and read_settings(args.data).get("format") == FORMAT:
         fixed = f"{args.data} is an exported model, whose words and precision are fixed; leave it out"
         check_unread(args, fixed, add_decoding_options, add_text_options, add_overrides_option)
-        return ExportedTranslator(args.data, args.beam, args.lenpen)
+        return ExportedTranslator(args.data, getattr(args, "beam", None), getattr(args, "lenpen", None))
     if args.path is None:
         raise OptionError(
             f"{args.data}: is no model folder, checkpoint or exported model; give the checkpoint by --path"
         )
     from fairseq_attn_plugin.analysis.inference.translator import Translator  # imports torch
 
-    return Translator.of_options(args)
+    return Translator.of_options(argparse.Namespace(**{"beam": 5, "lenpen": 1.0, **vars(args)}))
 
 
 def _decoded(lines: Iterable[str]) -> Iterator[str]:

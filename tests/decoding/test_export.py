@@ -491,10 +491,25 @@ def test_translate_reads_the_folder_as_it_reads_the_checkpoint(exported, zoo, ti
     found = []
     options = [*lines[:5], "ama <zzz> dun", "--beam", "3", "--nbest", "2", "--alignments"]
     for model in ([exported("reversal")], [str(tiny_data), "--path", str(zoo("reversal").last), "--cpu"]):
+        capsys.readouterr()
         cli.main(["translate", *model, *options])
         rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
         found.append([[number, f"{float(score):.2f}", *rest] for number, score, *rest in rows])
     assert found[0] == found[1] and len(found[0]) == 12
+
+
+def test_translate_searches_as_the_folder_was_exported(exported, lines, capsys):
+    """Without options; both are those of the command line where it has them."""
+    folder, found = exported("reversal", "--beam", "3", "--lenpen", "0.5"), []
+    for options, beam, lenpen in (([], 3, 0.5), (["--beam", "2"], 2, 0.5), (["--lenpen", "2"], 3, 2.0)):
+        capsys.readouterr()
+        cli.main(["translate", folder, *lines, "--nbest", "2", "--keep-unknown", *options])
+        found.append([row.split("\t")[1:] for row in capsys.readouterr().out.splitlines()])
+        expected = Translator(folder, beam=beam, lenpen=lenpen).search(lines, nbest=2)
+        assert [text for _, text in found[-1]] == [one.text for line in expected for one in line]
+        scores = [one.score for line in expected for one in line]
+        np.testing.assert_allclose([float(score) for score, _ in found[-1]], scores, atol=1e-3)
+    assert found[0] != found[1] and found[0] != found[2]
 
 
 def test_an_error_of_a_library_is_one_line(exported, monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, List, NamedTuple, Sequence, Union
+from typing import Callable, List, NamedTuple, Optional, Sequence, Union
 
 from fairseq_attn_plugin.analysis.records.record import Record, shown_units
 from fairseq_attn_plugin.decoding.export import runtime
@@ -51,13 +51,13 @@ class ExportedTranslator:
 
     Args:
         folder: the folder
-        beam, lenpen: of the search
+        beam, lenpen: of the search; those of the folder if they are None
 
     Raises:
         OptionError: the folder is damaged, or its model has no attention
     """
 
-    def __init__(self, folder: str, beam: int, lenpen: float):
+    def __init__(self, folder: str, beam: Optional[int] = None, lenpen: Optional[float] = None):
         try:
             self._translator = runtime.Translator(folder, beam, lenpen)
         except (ValueError, ImportError) as error:
@@ -69,7 +69,7 @@ class ExportedTranslator:
         if settings["attention"] is None:
             raise OptionError(f"{folder}: the model has no attention to show; run its translate.py")
         self._escapes = settings["tokenizer"] is not None and settings["tokenizer"]["escape"]
-        self._beam, self._subwords = beam, settings["subwords"]
+        self._beam, self._subwords = self._translator.beam, settings["subwords"]
 
     def translate_all(self, texts: Sequence[str], nbest: int = 1) -> List[Union[List[Translation], OptionError]]:
         """As :meth:`.translator.Translator.translate_all`, sentence by sentence.

@@ -101,4 +101,6 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError(f"--source-text {args.source_text}: needs --target-text, or --beam N to translate it")
     if args.beam is None:
         DecodingOptions.of(args).check_unused("without --beam nothing is translated")
+        if args.lenpen != 1:
+            raise OptionError(f"--lenpen {args.lenpen}: without --beam nothing is translated; leave it out")
     check_output("--out", args.out, [args.source_text, args.target_text])

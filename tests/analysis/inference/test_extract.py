@@ -243,6 +243,7 @@ def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
     for options, message in [
         (["--out", str(tmp_path / "x.txt")], "must end in .jsonl"),
         (["--beam", "0"], "--beam 0: must be at least 1"),
+        (["--lenpen", "2"], "--lenpen 2.0: without --beam nothing is translated"),
         (["--target-text", "x"], "needs --source-text, which it translates"),
         (source, "needs --target-text, or --beam N"),
         ([*source, "--gen-subset", "test", "--beam", "1"], "choose one of the two"),
