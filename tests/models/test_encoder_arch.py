@@ -3,13 +3,12 @@
 import pytest
 import torch
 from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, fake_task, pad_batch, targets
-from omegaconf import OmegaConf
+from test_new_models import check_training
 
 from fairseq_attn_plugin.decoding.export.onnx_folder import compare
 from fairseq_attn_plugin.decoding.export.onnx_graphs import write_graphs
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig, AttnLSTMModel
 from fairseq_attn_plugin.modules.encoders.stock_encoder import StockEncoder
 
 ENCODERS = {
@@ -142,12 +141,6 @@ def test_mistakes(options, words):
     assert "\n" not in str(error.value)
 
 
-def check_training(arch, **options):
-    config = OmegaConf.to_container(OmegaConf.structured(AttnLSTMConfig))
-    config |= {"_name": "attn_lstm", "encoder_arch": arch, **options}
-    AttnLSTMModel.check_training({"model": config, "criterion": {}})
-
-
 @pytest.mark.parametrize(
     ("arch", "name", "value"),
     [
@@ -157,15 +150,15 @@ def check_training(arch, **options):
     ],
 )
 def test_options_of_the_recurrent_encoder_have_no_effect(arch, name, value):
-    check_training(arch)
+    check_training("attn_lstm", {"encoder_arch": arch})
     with pytest.raises(
         OptionError, match=f"^--{name.replace('_', '-')} {value}: has no effect with --encoder-arch {arch}"
     ):
-        check_training(arch, **{name: value})
+        check_training("attn_lstm", {"encoder_arch": arch, name: value})
 
 
 def test_a_convolutional_encoder_has_the_size_of_its_layers():
-    check_training("fconv", encoder_hidden_size=64)
+    check_training("attn_lstm", {"encoder_arch": "fconv", "encoder_hidden_size": 64})
 
 
 @pytest.mark.parametrize("arch", ["transformer", "fconv"])

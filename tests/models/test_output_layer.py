@@ -5,31 +5,17 @@ import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from latent_models import PAD, sample
 from latent_models import make as make_latent
-from models_for_tests import LENGTHS, build, dictionary, fake_task, make, pad_batch, save_checkpoint, targets
+from models_for_tests import LENGTHS, build, dictionary, fake_task, make, pad_batch, save_checkpoint, targets, watched
 
 from fairseq_attn_plugin.errors import OptionError
 
 CONTEXT, STATE = 16, 14
 
 
-def seen(model, name):
-    """What the attention of a model returned and was asked, call by call."""
-    calls = []
-    step = model.decoder.attention.step
-
-    def spy(query, *rest, **more):
-        out = step(query, *rest, **more)
-        calls.append((query, out))
-        return out
-
-    model.decoder.attention.step = spy
-    return calls
-
-
 @pytest.mark.parametrize("feeding", ["output", "context", "none"])
 def test_logits_are_linear_in_context_and_state(feeding):
     model = make("linear/soft", feeding)
-    calls = seen(model, "attention")
+    calls = watched(model)
     logits, _ = model(pad_batch(LENGTHS), None, targets())
     state, context = (torch.cat(parts, 1) for parts in zip(*((query, out.context) for query, out in calls)))
     matrix, bias = model.decoder.fc_out.weight, model.decoder.fc_out.bias
@@ -42,7 +28,7 @@ def test_logits_are_linear_in_context_and_state(feeding):
 def test_context_and_state_are_fed():
     """A step by hand: the second step's LSTM reads the word and [c; s] of the first."""
     model = make("linear/soft", decoder_layers=1)
-    calls = seen(model, "attention")
+    calls = watched(model)
     target = targets()
     model(pad_batch(LENGTHS), None, target)
     (first, out), (second, _) = calls[:2]
@@ -60,7 +46,7 @@ def test_context_and_state_are_fed():
 def test_words_of_an_alignment_are_linear_in_encoding_and_state(topk):
     """p(y) = sum_j p(j) softmax(W [h_j; s] + b), over all positions or the best, renormalised."""
     model, batch = make_latent(output_layer="linear", latent_topk=topk), sample()
-    calls = seen(model, "attention")
+    calls = watched(model)
     log_probs, extra = model(**batch["net_input"])
     state = torch.cat([query for query, _ in calls], 1)
     encodings = model.encoder(batch["net_input"]["src_tokens"])["encodings"]

@@ -147,6 +147,18 @@ def make(attention, feeding="output", dtype=torch.float64, **options):
     return build(arch, attention=attention, input_feeding=feeding, **options).to(dtype).eval()
 
 
+def watched(model):
+    """What the attention of a model is asked and answers, call by call."""
+    calls, step = [], model.decoder.attention.step
+
+    def spy(query, *rest, **more):
+        calls.append((query, step(query, *rest, **more)))
+        return calls[-1][1]
+
+    model.decoder.attention.step = spy
+    return calls
+
+
 def targets(batch=4, steps=5):
     return pad_batch([steps] * batch, "right", symbols=15, seed=1)
 
