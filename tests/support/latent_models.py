@@ -38,6 +38,13 @@ def sample(side="left", width=None, steps=None):
     return {"net_input": net_input, "target": target, "ntokens": sum(TARGETS), "nsentences": len(TARGETS)}
 
 
+def longest_first(batch):
+    """The order that stock fairseq needs."""
+    order = batch["net_input"]["src_lengths"].argsort(descending=True)
+    net_input = {name: value[order] for name, value in batch["net_input"].items()}
+    return {**batch, "net_input": net_input, "target": batch["target"][order]}
+
+
 def criterion(task=None, **options):
     config = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY["latent_alignment"]())
     config = OmegaConf.merge(config, {"sentence_avg": False, **options, "_name": "latent_alignment"})

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from latent_models import PAD, make, sample
+from latent_models import PAD, longest_first, make, sample
 from models_for_tests import build, fake_task
 
 from fairseq_attn_plugin.analysis.inference.attributions import exact_posterior
@@ -33,7 +33,7 @@ def system(name):
     return model
 
 
-def with_one_encoding(model, one, step, place, batch):
+def with_one_encoding(model, one, step, place):
     """log p(y_step) of one sentence where the context of that step is A h_place, by the model's own forward pass."""
     decoder, calls = model.decoder, []
     if hasattr(decoder.attention, "step"):
@@ -68,13 +68,6 @@ def with_one_encoding(model, one, step, place, batch):
     return log_probs[0, step, one["target"][0, step]]
 
 
-def longest_first(batch):
-    """The order that stock fairseq needs."""
-    order = batch["net_input"]["src_lengths"].argsort(descending=True)
-    net_input = {name: value[order] for name, value in batch["net_input"].items()}
-    return {**batch, "net_input": net_input, "target": batch["target"][order]}
-
-
 def single(batch, row):
     """A sentence without padding."""
     net, target = batch["net_input"], batch["target"][row]
@@ -99,7 +92,7 @@ def test_equals_a_forward_pass_for_each_encoding(name):
         steps, places = weights.shape
         words = torch.stack(
             [
-                torch.stack([with_one_encoding(model, one, step, place, batch) for place in range(places)])
+                torch.stack([with_one_encoding(model, one, step, place) for place in range(places)])
                 for step in range(steps)
             ]
         )
