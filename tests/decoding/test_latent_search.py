@@ -11,7 +11,7 @@ from models_for_tests import build
 from test_search import assert_forced_scores, both, final, generator, sample, sharpened
 from test_search import assert_same as assert_same_hypotheses
 from test_shortlist import write
-from test_stepper import batch, fixed, tracing, walk
+from test_stepper import assert_same, batch, fixed, tracing, walk
 
 from fairseq_attn_plugin.decoding.shortlist import Shortlist
 from fairseq_attn_plugin.decoding.stepper import ModelStepper
@@ -39,14 +39,6 @@ POSTERIOR_TOPK = functools.partial(make_posterior, **LINEAR, latent_topk=2)
 
 def named(made):
     return f"{made.func.__module__}-{made.keywords}"
-
-
-def assert_same(model, net_input, tolerance=1e-5):
-    steppers = ModelStepper(model), fixed(model)
-    for one, other in zip(*(walk(stepper, net_input) for stepper in steppers)):
-        torch.testing.assert_close(other[0].exp().sum(-1), torch.ones(len(other[0])))
-        torch.testing.assert_close(other[0], one[0], rtol=tolerance, atol=tolerance)
-        torch.testing.assert_close(other[1], one[1], rtol=tolerance, atol=tolerance)
 
 
 PACKED = [(made, [3, 6, 1, 4]) for made in (*MODELS, *POSTERIOR, POSTERIOR_TOPK)]

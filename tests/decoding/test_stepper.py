@@ -66,6 +66,7 @@ def fixed(model, precision="float32", **options):
 def assert_same(model, net_input, tolerance=1e-5, **options):
     expected, found = walk(ModelStepper(model), net_input), walk(fixed(model, **options), net_input)
     for one, other in zip(expected, found):
+        torch.testing.assert_close(other[0].exp().sum(-1), torch.ones(len(other[0])))
         torch.testing.assert_close(other[0], one[0], rtol=tolerance, atol=tolerance)
         assert (other[1] is None) == (one[1] is None)
         if one[1] is not None:
