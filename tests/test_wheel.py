@@ -88,9 +88,5 @@ import fairseq_attn_plugin
 from fairseq.models import ARCH_MODEL_REGISTRY
 print("lstm_adm" in ARCH_MODEL_REGISTRY, fairseq_attn_plugin.__file__)
 """
-    environment = {name: value for name, value in usual_environment().items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, text=True, capture_output=True, check=True
-    )
-    known, file = done.stdout.split()
+    known, file = python("", tmp_path, "-c", code).split()
     assert known == "True" and file.startswith(str(site))

@@ -12,22 +12,15 @@ import sys
 import pytest
 import torch
 from in_process import run_tool
+from training import TRAINING
 
 from fairseq_attn_plugin import attention
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
 
-from cli import REPO, USER_DIR, prepare, run_cli
+from cli import REPO, TINY, USER_DIR, prepare, run_cli
 
 EXAMPLES = REPO / "docs" / "examples"
 FOLDER = EXAMPLES / "distance_attention"
-SIZES = (
-    "--encoder-embed-dim 12 --encoder-hidden-size 10 --decoder-embed-dim 12 --decoder-hidden-size 10 "
-    "--decoder-out-embed-dim 10 --encoder-layers 1 --decoder-layers 1"
-).split()
-BUDGET = (
-    "--optimizer adam --lr 0.005 --batch-size 50 --max-update 3 --seed 1 --cpu --num-workers 0 --no-epoch-checkpoints "
-    "--no-progress-bar"
-).split()
 SHARED = "--attention-score additive --attention-bias markov".split()
 
 
@@ -44,21 +37,17 @@ def generation(data, checkpoint, user_dir):
     return [*command, "--beam", 2, "--max-len-b", 8, "--print-alignment", "soft"]
 
 
-def saved(checkpoint):
-    return torch.load(checkpoint, weights_only=False)
-
-
 @pytest.fixture(scope="module")
 def trained(tiny_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("distance")
-    command = ["fairseq-train", tiny_data, "--user-dir", FOLDER, "--arch", "lstm_soft", *SIZES, *BUDGET, *SHARED]
-    run_cli([*command, "--save-dir", folder, "--attention", "distance", "--distance-scale", 3])
+    command = ["fairseq-train", tiny_data, "--user-dir", FOLDER, *TINY["lstm_soft"], *TRAINING, *SHARED]
+    run_cli([*command, "--save-dir", folder, "--max-update", 3, "--attention", "distance", "--distance-scale", 3])
     return folder / "checkpoint_last.pt"
 
 
 def test_one_file_is_enough(trained, tiny_data):
     """Training and translation, with the mechanism's own options and with those that all scored mechanisms share."""
-    state = saved(trained)
+    state = torch.load(trained, weights_only=False)
     assert state["cfg"]["model"]["distance_scale"] == 3.0 and state["cfg"]["model"]["attention"] == "distance"
     assert state["model"]["decoder.attention.slope"] != 0
     assert "decoder.attention.biases.markov.projection.weight" in state["model"]

@@ -38,9 +38,7 @@ def runs_of(name: str, system: str) -> List[Any]:
 
 def environment(**variables: str) -> Dict[str, str]:
     """For a process that has this checkout, one thread, and no home folder."""
-    result = dict(os.environ, PYTHONPATH=str(REPO), PYTHONIOENCODING="utf-8", **variables)
-    result.pop("HOME", None)
-    return result
+    return {name: value for name, value in {**usual_environment(), **variables}.items() if name != "HOME"}
 
 
 class Command(NamedTuple):

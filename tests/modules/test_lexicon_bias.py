@@ -6,6 +6,7 @@ import pytest
 import torch
 from in_process import run_tool
 from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, dictionary, fake_task, pad_batch, targets
+from training import generate, train
 
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.errors import OptionError
@@ -174,11 +175,10 @@ def test_checkpoints_hold_lexicons_of_any_size(file, tmp_path):
             assert torch.equal(getattr(model.decoder.lexicon, name), state[f"decoder.lexicon.{name}"])
 
 
-def words_right(output):
+def words_right(lines):
     """The share of the words of all hypotheses that translate a word of their source, which is spelt backwards."""
-    pairs = re.findall(r"^S-\d+\t(.*)\nT-.*\nH-\d+\t\S+\t(.*)$", output, re.MULTILINE)
-    assert len(pairs) == 40
-    right = [word[::-1] in source.split() for source, target in pairs for word in target.split()]
+    assert len(lines["H"]) == 40
+    right = [w[::-1] in lines["S"][i][0].split() for i, (_, text) in lines["H"].items() for w in text.split()]
     return sum(right) / len(right)
 
 
@@ -190,17 +190,16 @@ def test_training_and_translation_by_the_commands(tiny_data, tmp_path):
     words = Dictionary.load(str(tiny_data / "dict.xx.txt")).symbols[4:]
     entries = {**{(word, word[::-1]): 1 for word in words}, ("</s>", "</s>"): 1}
     write(path, entries)
-    generate = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--gen-subset", "test", "--cpu"]
-    generate += ["--beam", 3, "--max-len-b", 10, "--path"]
-    for name, options in (("with", ["--lexicon", path]), ("without", [])):
-        command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "adam"]
-        command += ["--save-dir", tmp_path / name, "--batch-size", 50, "--seed", 1, "--max-epoch", 1]
-        run_tool(*command, "--no-epoch-checkpoints", "--disable-validation", *options)
+    trained, without = (
+        train(tiny_data, tmp_path / name, *TINY["lstm_soft"], "--disable-validation", *options, updates=8).last
+        for name, options in (("with", ["--lexicon", path]), ("without", []))
+    )
+    search, added = ["--beam", 3, "--max-len-b", 10], ["--lexicon-epsilon", 1e-6, "--lexicon"]
     kept = path.rename(tmp_path / "kept.tsv")  # a model that was trained with a lexicon has it
-    assert words_right(run_tool(*generate, tmp_path / "with" / "checkpoint_last.pt").stdout) > 0.9
-    added = [*generate, tmp_path / "without" / "checkpoint_last.pt", "--lexicon-epsilon", 1e-6, "--lexicon"]
-    assert words_right(run_tool(*added, kept).stdout) > 0.9
-    assert run_tool(*added, path, fails=True).error == f"--lexicon {path}: cannot be read: No such file or directory"
+    assert words_right(generate(tiny_data, trained, *search)) > 0.9
+    assert words_right(generate(tiny_data, without, *search, *added, kept)) > 0.9
+    command = ["fairseq-generate", tiny_data, "--user-dir", USER_DIR, "--path", without, *added, path]
+    assert run_tool(*command, fails=True).error == f"--lexicon {path}: cannot be read: No such file or directory"
 
 
 @pytest.mark.parametrize(

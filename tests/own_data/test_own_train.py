@@ -17,12 +17,7 @@ from fairseq_attn_plugin.corpora import tools as run_tools
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
 
-from cli import usual_environment
-
-SIZES = (
-    "--encoder-embed-dim 16 --encoder-hidden-size 16 --encoder-layers 1 --decoder-embed-dim 16 "
-    "--decoder-hidden-size 16 --decoder-layers 1 --decoder-out-embed-dim 16"
-).split()
+from cli import TINY, usual_environment
 
 
 @pytest.fixture
@@ -43,7 +38,8 @@ def pairs(tmp_path, tiny_data):
 
 def train(pairs, *options):
     out = pairs.parent / "model"
-    cli.main(["train", str(pairs), "--from", "xx", "--to", "yy", "--out", str(out), "--cpu", *options, *SIZES])
+    options = ("--cpu", *options, *TINY["lstm"][2:])  # the sizes alone
+    cli.main(["train", str(pairs), "--from", "xx", "--to", "yy", "--out", str(out), *options])
     return out
 
 

@@ -9,7 +9,8 @@ from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 from fairseq_cli import preprocess
-from training import mistake, train, training_command
+from in_process import run_tool
+from training import train, training_command
 from zoo import MODELS
 
 from fairseq_attn_plugin.errors import OptionError, one_line
@@ -129,8 +130,9 @@ def test_data_with_another_dictionary_are_refused(tiny_data, folder, zoo, tmp_pa
     saved, (updates, options) = shutil.copytree(zoo("lstm_soft").folder, tmp_path / "trained"), MODELS["lstm_soft"]
     checkpoint = saved / "checkpoint_last.pt"
     message = f"checkpoint {checkpoint}: was trained with another dictionary of 'xx' than these data have"
-    mistake(["fairseq-generate", folder, "--user-dir", USER_DIR, "--path", checkpoint], [message])
-    mistake(training_command(folder, saved, *options, updates=updates + 1), [message])
+    generation = ["fairseq-generate", folder, "--user-dir", USER_DIR, "--path", checkpoint]
+    for command in (generation, training_command(folder, saved, *options, updates=updates + 1)):
+        assert run_tool(*command, fails=True).error.startswith(message)
     assert f'"train_num_updates": "{updates + 1}"' in train(tiny_data, saved, *options, updates=updates + 1).log
 
 

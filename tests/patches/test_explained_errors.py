@@ -14,7 +14,6 @@ from in_process import run_tool
 from omegaconf import OmegaConf
 from resuming import command as training
 from test_safe_files import Crafted
-from training import error_line
 
 from fairseq_attn_plugin import errors
 from fairseq_attn_plugin.errors import OptionError, install_hook, one_line
@@ -202,8 +201,9 @@ def test_standard_input_that_is_not_utf8(monkeypatch):
 def line_of(*args):
     """Run a tool that has to fail: status 1, no trace, its error in the last line of stderr and nowhere else."""
     done = run_cli(*args, check=False)
-    line = error_line(done)
-    assert "Traceback" not in done.stdout and done.stderr.count(": error: ") == 1
+    assert done.returncode == 1 and "Traceback" not in done.stdout + done.stderr, done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    assert "error: " in line and done.stderr.count(": error: ") == 1, line
     return line
 
 

@@ -8,7 +8,7 @@ the whole run.
 import json
 import re
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Dict, List, NamedTuple
 
 from cli import USER_DIR
 
@@ -82,20 +82,3 @@ def right_lines(lines: Lines) -> List[int]:
 def soft_weights(lines: Dict[int, List[str]]) -> List[List[List[float]]]:
     """The matrices of ``--print-alignment soft``, by sentence."""
     return [[[float(p) for p in row.split(",")] for row in line[0].split()] for _, line in sorted(lines.items())]
-
-
-def error_line(done: object, words: Sequence[str] = ()) -> str:
-    """The last line of stderr of a command that failed without a stack trace; it holds the words."""
-    stderr = done.stderr  # type: ignore[attr-defined]
-    assert done.returncode == 1 and "Traceback" not in stderr, stderr  # type: ignore[attr-defined]
-    line = stderr.strip().splitlines()[-1]
-    assert "error: " in line and all(word in line for word in words), line
-    return line
-
-
-def mistake(command: Sequence[object], words: Sequence[str]) -> None:
-    """The command, run in this process, fails with a mistake that is explained in one line, which holds the words."""
-    from in_process import run_tool
-
-    line = run_tool(*command, fails=True).error
-    assert all(word in line for word in words), line
