@@ -39,8 +39,8 @@ def some_vectors(starts=12, words=10, width=4, seed=0):
     return [torch.from_numpy(part) for part in vectors]
 
 
-def slow_q(here, visited, left, source, threshold, cost):
-    """Exact values and the way to them: (Q of hopping or None, [(word, cosine), ...] of all hops that are left)."""
+def slow_way(here, visited, left, source, threshold):
+    """[(word, cosine), ...] of all hops that are left."""
     ways = [
         (float(here @ source[word]), word)
         for word in range(len(source))
@@ -48,10 +48,9 @@ def slow_q(here, visited, left, source, threshold, cost):
     ]
     ways = [way for way in ways if way[0] >= threshold]
     if not left or not ways:
-        return None, []
+        return []
     cosine, word = max(ways)
-    after, rest = slow_q(source[word], visited | {word}, left - 1, source, threshold, cost)
-    return cosine - cost + max(0.0, after or 0.0), [(word, cosine), *rest]
+    return [(word, cosine), *slow_way(source[word], visited | {word}, left - 1, source, threshold)]
 
 
 def best_values(path, hop_cost):
@@ -73,26 +72,19 @@ def world(start, source, threshold, horizon):
 
 
 @pytest.mark.parametrize("threshold", [-0.99, 0.0, 0.5])
-@pytest.mark.parametrize("horizon, cost", [(1, 0.0), (3, 0.6), (7, 0.7), (20, 0.3)])
-def test_paths_and_values_against_recursion(monkeypatch, threshold, horizon, cost):
+@pytest.mark.parametrize("horizon", [1, 3, 7, 20])
+def test_paths_against_recursion(monkeypatch, threshold, horizon):
     """Also that the nearest ``horizon`` source words are enough, and that chunks change nothing."""
     monkeypatch.setattr(q_learning, "_CHUNK", 25)
     start, source = some_vectors()
     path = world(start, source, threshold, horizon)
-    values = best_values(path, cost)
     longest = 0
     for row in range(len(start)):
-        _, way = slow_q(start[row], frozenset(), horizon, source, threshold, cost)
+        way = slow_way(start[row], frozenset(), horizon, source, threshold)
         found = [word for word in path.words[row].tolist() if word >= 0]
         assert found == [word for word, _ in way]
         assert path.words[row, len(found) :].eq(-1).all() and path.cosines[row, len(found) :].eq(0).all()
         torch.testing.assert_close(path.cosines[row, : len(way)], torch.tensor([cosine for _, cosine in way]))
-        for step in range(horizon):
-            here = source[found[step - 1]] if 0 < step <= len(found) else start[row]
-            exact = None
-            if step <= len(found):
-                exact, _ = slow_q(here, frozenset(found[:step]), horizon - step, source, threshold, cost)
-            assert values[row, step].item() == pytest.approx(-math.inf if exact is None else exact, abs=1e-5)
         longest = max(longest, len(found))
     assert not path.words[0].ge(0).any()
     if threshold < 0 and horizon >= 7:
