@@ -5,12 +5,12 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any, Iterator, List, Sequence
+from typing import Any, List, Sequence
 
 import pytest
 
 # keys, as WebDriver names them
-BACKSPACE, TAB, ENTER, ESCAPE, END, RIGHT = "\ue003", "\ue004", "\ue007", "\ue00c", "\ue010", "\ue014"
+TAB, ENTER, ESCAPE, END, RIGHT = "\ue004", "\ue007", "\ue00c", "\ue010", "\ue014"
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --window-size=1280,900"
@@ -142,15 +142,6 @@ class Page:
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         sent = [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
         return [address for address in sent if not address.startswith(("data:", "about:"))]
-
-
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """What a fixture yields: one browser for all tests of a file."""
-    driver = start(tmp_path_factory.mktemp("browser"))
-    try:
-        yield Page(driver)
-    finally:
-        driver.quit()
 
 
 # --- axe-core on an open page. ``AXE_CORE`` names axe.min.js, or npm has installed axe-core in the repository

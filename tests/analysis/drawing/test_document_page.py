@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 
-import browser
 import pytest
 from records_for_tests import draw_twelve
 
@@ -59,11 +58,6 @@ def test_page_tells_the_weights_and_is_escaped_and_self_contained(tmp_path):
     assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
     assert not re.search(r'(src|href)=(?!"data:|"#document-)|url\(|@import', page)
     assert page.count("<script") == 1 and "script-src 'sha256-" in page
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    yield from browser.pages(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

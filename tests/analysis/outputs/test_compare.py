@@ -2,7 +2,6 @@
 
 import re
 
-import browser
 import pytest
 import sacrebleu
 
@@ -102,26 +101,25 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_page(files, tmp_path_factory):
+def test_page(files, pages):
     out = files / "page.html"
     options = ["--source", str(files / "test.de"), "--reference", str(files / "test.en"), "--out", str(out)]
     main(["compare", f"soft <1>={files / 'soft.txt'}", str(files / "mqt.txt"), *options])
-    for page in browser.pages(tmp_path_factory):
-        page.open(out.as_uri())
-        assert page.texts("article h2") == ["0", "1", "2"]
-        assert page.texts(".name")[2:4] == ["soft <1>", "mqt"]
-        assert page.texts("article:first-child .other") == ["is", "a small"]
-        assert page.texts("#s1 .output .other") == ["the <script>alert(1)</script>"]
-        # no system has "sat on the mat" as a whole, but each of its words is matched by one of them
-        assert not page.texts("article .unseen")
-        page.one("#sort [value=difference]").click()
-        assert page.texts("article h2")[-1] == "0"
-        page.one("#search").send_keys("KATZE mat")
-        assert [one.get_attribute("id") for one in page.shown("article")] == ["s0"]
-        assert page.one("#count").text == "1 of 3 sentences"
-        page.resize(390, 800)
-        assert page.script("return document.documentElement.scrollWidth") <= 390
-        assert page.requests() == [out.as_uri()] and not page.problems()
+    pages.open(out.as_uri())
+    assert pages.texts("article h2") == ["0", "1", "2"]
+    assert pages.texts(".name")[2:4] == ["soft <1>", "mqt"]
+    assert pages.texts("article:first-child .other") == ["is", "a small"]
+    assert pages.texts("#s1 .output .other") == ["the <script>alert(1)</script>"]
+    # no system has "sat on the mat" as a whole, but each of its words is matched by one of them
+    assert not pages.texts("article .unseen")
+    pages.one("#sort [value=difference]").click()
+    assert pages.texts("article h2")[-1] == "0"
+    pages.one("#search").send_keys("KATZE mat")
+    assert [one.get_attribute("id") for one in pages.shown("article")] == ["s0"]
+    assert pages.one("#count").text == "1 of 3 sentences"
+    pages.resize(390, 800)
+    assert pages.script("return document.documentElement.scrollWidth") <= 390
+    assert pages.requests() == [out.as_uri()] and not pages.problems()
 
 
 def test_the_command(files, capsys):

@@ -16,12 +16,6 @@ from fairseq_attn_plugin.analysis.web.explore import explore
 pytest.importorskip("matplotlib")
 
 STYLES = "const one = getComputedStyle(document.body); return [one.backgroundColor, one.color];"
-ENTER, TAB = "\ue007", "\ue004"
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    yield from browser.pages(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +81,7 @@ def test_wide_boxes_scroll_by_keyboard(pages, folder):
     pages.resize(390, 900)
     pages.open((folder / "report.html").as_uri())
     pages.wait("return document.querySelector('.table').tabIndex === 0")
-    pages.press(TAB)
+    pages.press(browser.TAB)
     assert pages.script("return document.activeElement.getAttribute('aria-label')") == "column 0 (scrolls sideways)"
     pages.press("\ue014", "\ue014")
     pages.wait("return document.activeElement.scrollLeft > 0")
@@ -102,6 +96,6 @@ def test_heatmap_leads_to_its_sentence(pages, folder):
     for link in range(2):  # the picture and the words below it
         pages.open((folder / "report.html").as_uri())
         pages.script("document.querySelectorAll('figure a')[arguments[0]].focus()", link)
-        pages.press(ENTER)
+        pages.press(browser.ENTER)
         pages.wait("return location.pathname.endsWith('explore.html') && document.readyState === 'complete'")
         assert pages.texts("#position b") == ["Sentence 2"]

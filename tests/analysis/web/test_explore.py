@@ -145,11 +145,6 @@ def test_mistakes_are_named(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    yield from browser.pages(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
 def made(tmp_path_factory) -> str:
     """The address of a page with two systems, one of them latent, with markup in a sentence."""
     folder = tmp_path_factory.mktemp("pages")

@@ -37,13 +37,8 @@ def served(paths):
         server.wait()
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    yield from browser.pages(tmp_path_factory)
-
-
-def done(page):
-    page.wait("return !document.querySelector('#state').textContent && !document.querySelector('#results').hidden")
+def done(pages):
+    pages.wait("return !document.querySelector('#state').textContent && !document.querySelector('#results').hidden")
 
 
 def test_mistakes_are_named(tiny_data, zoo):
@@ -70,66 +65,66 @@ def test_labels_are_short():
     assert list(map(serve._short_name, paths)) == ["soft", "adm", "model", "x.pt"]
 
 
-def test_two_models_side_by_side(page, served):
-    page.open(served)
-    examples = page.texts("#examples button")
-    assert len(examples) == 3 and "Type ordinary text" in page.one("#reading").text
-    page.all("#examples button")[1].click()
-    done(page)
-    assert page.one("#text").get_attribute("value") == examples[1]
-    assert len(page.texts(".card h2")) == 2 and page.texts(".card h2")[1] == "density <i>"
-    assert page.texts(".word.unknown bdi") == ["<b>cor</b>"] * 2
-    assert page.texts("#hypotheses legend") == page.texts(".card h2")
-    first, second = page.all(".card")
+def test_two_models_side_by_side(pages, served):
+    pages.open(served)
+    examples = pages.texts("#examples button")
+    assert len(examples) == 3 and "Type ordinary text" in pages.one("#reading").text
+    pages.all("#examples button")[1].click()
+    done(pages)
+    assert pages.one("#text").get_attribute("value") == examples[1]
+    assert len(pages.texts(".card h2")) == 2 and pages.texts(".card h2")[1] == "density <i>"
+    assert pages.texts(".word.unknown bdi") == ["<b>cor</b>"] * 2
+    assert pages.texts("#hypotheses legend") == pages.texts(".card h2")
+    first, second = pages.all(".card")
     assert first.location["y"] == second.location["y"] and first.location["x"] < second.location["x"]
-    assert all(re.fullmatch(r"score \u2212\d+\.\d\d", text) for text in page.texts(".nbest .score"))
+    assert all(re.fullmatch(r"score \u2212\d+\.\d\d", text) for text in pages.texts(".nbest .score"))
     # a word of the source is active in both
-    page.hover(page.one(".row.source .word"))
-    assert len(set(page.texts(".word.active bdi"))) == 1 and len(page.all(".word.active")) == 2
-    assert not page.problems() and set(page.requests()) == {served + "/", served + "/translate"}
+    pages.hover(pages.one(".row.source .word"))
+    assert len(set(pages.texts(".word.active bdi"))) == 1 and len(pages.all(".word.active")) == 2
+    assert not pages.problems() and set(pages.requests()) == {served + "/", served + "/translate"}
 
 
-def test_the_address_is_enough_to_see_a_translation_again(page, served):
-    page.open(served)
-    page.press(*"ama bel cor dun", browser.ENTER)  # the field has the focus
-    done(page)
-    best = page.texts(".nbest label span:first-child")
-    page.open(page.script("return location.href"))
-    done(page)
-    assert page.texts(".nbest label span:first-child") == best and not page.problems()
+def test_the_address_is_enough_to_see_a_translation_again(pages, served):
+    pages.open(served)
+    pages.press(*"ama bel cor dun", browser.ENTER)  # the field has the focus
+    done(pages)
+    best = pages.texts(".nbest label span:first-child")
+    pages.open(pages.script("return location.href"))
+    done(pages)
+    assert pages.texts(".nbest label span:first-child") == best and not pages.problems()
     # a mistake of all models is said once
-    page.one("#text").send_keys(" amu" * 1300 + "\n")
-    page.wait("return !document.querySelector('#message').hidden")
-    assert page.one("#message").text.startswith("The sentence is too long: ")
-    assert not page.one("#results").is_displayed()
+    pages.one("#text").send_keys(" amu" * 1300 + "\n")
+    pages.wait("return !document.querySelector('#message').hidden")
+    assert pages.one("#message").text.startswith("The sentence is too long: ")
+    assert not pages.one("#results").is_displayed()
 
 
-def test_the_page_says_where_punctuation_must_stand_apart(page, tiny_data, zoo, tmp_path_factory):
+def test_the_page_says_where_punctuation_must_stand_apart(pages, tiny_data, zoo, tmp_path_factory):
     translator = Translator(str(tiny_data), str(zoo("reversal").last), beam=2, cpu=True)
     translator.task.source_dictionary.add_symbol(".")
     assert translator.separates
     with serving({"one": translator}, examples=["<b>x</b>"]) as port:
-        page.open(f"http://127.0.0.1:{port}")
-        assert "Type blanks around punctuation" in page.one("#reading").text
-        assert page.texts("#examples button") == ["<b>x</b>"] and not page.problems()
+        pages.open(f"http://127.0.0.1:{port}")
+        assert "Type blanks around punctuation" in pages.one("#reading").text
+        assert pages.texts("#examples button") == ["<b>x</b>"] and not pages.problems()
 
 
 @pytest.mark.parametrize(("width", "mode"), browser.VIEWS)
-def test_axe_finds_no_violation(page, served, width, mode):
+def test_axe_finds_no_violation(pages, served, width, mode):
     browser.script()
     with contextlib.ExitStack() as stack:
-        stack.callback(page.driver.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
-        stack.callback(page.driver.execute_cdp_cmd, "Emulation.setEmulatedMedia", {"features": []})
-        browser.look(page, width, mode)
-        page.open(served)
-        assert browser.violations(page) == []
-        page.open(served + "#text=ama+<b>+cor+dun+esk+fim+gol+hus+ilo")
-        done(page)
-        page.all(".word[data-side=target]")[1].click()
-        page.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        assert browser.violations(page) == []
-        assert page.script("return document.documentElement.scrollWidth") <= width
-        page.open(served + "#text=+")
-        page.one("#send").click()
-        page.wait("return !document.querySelector('#message').hidden")
-        assert browser.violations(page) == []
+        stack.callback(pages.driver.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+        stack.callback(pages.driver.execute_cdp_cmd, "Emulation.setEmulatedMedia", {"features": []})
+        browser.look(pages, width, mode)
+        pages.open(served)
+        assert browser.violations(pages) == []
+        pages.open(served + "#text=ama+<b>+cor+dun+esk+fim+gol+hus+ilo")
+        done(pages)
+        pages.all(".word[data-side=target]")[1].click()
+        pages.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert browser.violations(pages) == []
+        assert pages.script("return document.documentElement.scrollWidth") <= width
+        pages.open(served + "#text=+")
+        pages.one("#send").click()
+        pages.wait("return !document.querySelector('#message').hidden")
+        assert browser.violations(pages) == []
