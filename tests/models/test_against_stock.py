@@ -44,8 +44,3 @@ def test_same_function_and_gradients(options):
         (result * weight).sum().backward()
     for name, value, other, transposed in pairs(ours, stock):
         torch.testing.assert_close(value.grad, other.grad.t() if transposed else other.grad, msg=name)
-
-
-def test_same_number_of_parameters():
-    stock, soft = build("lstm"), build("lstm_soft", output_layer="tanh", attention_score_gain=False)
-    assert sum(p.numel() for p in stock.parameters()) == sum(p.numel() for p in soft.parameters())
