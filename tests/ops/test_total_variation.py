@@ -5,7 +5,7 @@ import torch
 
 from fairseq_attn_plugin.ops.total_variation import total_variation_prox
 
-import oracles as oracles
+import oracles
 
 
 def prox(x, strength, real=None):

@@ -364,7 +364,7 @@ def document(model, sentences):
     return vector, list(word_weights), sentence_weights
 
 
-# --- Slow, obvious forms of normalisers that are projections: by enumeration of what their solutions can look like. One
+# --- Slow, obvious forms of normalisers that are projections: by enumeration of what their solutions can look like
 
 
 def penalised(y, x, strength):
