@@ -1,37 +1,18 @@
 """scripts/gpu.sh in tiny sizes on the processor: every step leaves its file, a step that fails stops no other one."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from importlib.metadata import requires
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import torch
 from packaging.requirements import Requirement
 
-from cli import REPO, usual_environment
-
-pytestmark = [
-    pytest.mark.skipif(find_spec("fairseq") is None, reason="NO FAIRSEQ: the check cannot run"),
-    pytest.mark.skipif(shutil.which("bash") is None, reason="NO BASH: the check cannot run"),
-]
+from cli import REPO, run_bash
 
 
-def script(name, *arguments, path=None, **settings):
-    before = str(Path(sys.executable).parent) if path is None else path
-    environment = {**usual_environment(), "PATH": os.pathsep.join([before, os.environ["PATH"]]), **settings}
-    return subprocess.run(
-        ["bash", str(REPO / "scripts" / name), *map(str, arguments)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+def script(name, *arguments, **settings):
+    return run_bash(REPO / "scripts" / name, *arguments, **settings)
 
 
 def results(folder):
@@ -45,8 +26,7 @@ def test_every_step_runs_on_the_processor(tmp_path, warm_path):
     for name in ("train.xx-yy.xx.idx", "test.xx-yy.xx.idx"):
         (data / name).touch()
     out = tmp_path / "out"
-    path = os.pathsep.join([warm_path.split(os.pathsep)[0], str(Path(sys.executable).parent)])
-    done = script("gpu.sh", path=path, DEVICE="cpu", OUT=str(out), DATA=str(data))
+    done = script("gpu.sh", path=warm_path, DEVICE="cpu", OUT=str(out), DATA=str(data))
     found = results(out)
     statuses = {step: found[step]["status"] for step in ("smoke", "tests", "benchmark", "training")}
     assert statuses == {"smoke": "passed", "tests": "skipped", "benchmark": "passed", "training": "failed"}
@@ -70,10 +50,8 @@ def test_every_step_runs_on_the_processor(tmp_path, warm_path):
 
 @pytest.mark.slow
 def test_a_step_that_takes_too_long_is_stopped_and_says_so(tmp_path, warm_path):
-    path = warm_path.split(os.pathsep)[0]
-    done = script(
-        "gpu.sh", path=path, DEVICE="cpu", OUT=str(tmp_path), SMOKE="1", TESTS="0", BENCHMARK="0", TRAINING="0"
-    )
+    steps = {"SMOKE": "1", "TESTS": "0", "BENCHMARK": "0", "TRAINING": "0"}
+    done = script("gpu.sh", path=warm_path, DEVICE="cpu", OUT=str(tmp_path), **steps)
     assert done.returncode == 1 and re.search(r"smoke +(stopped|failed)", done.stdout)
     assert results(tmp_path).keys() <= {"environment", "smoke"}
 

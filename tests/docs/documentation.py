@@ -1,16 +1,13 @@
 """The pages of the documentation, and the commands and code in them."""
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple
 
-from cli import REPO, usual_environment
+from cli import REPO, run_bash, usual_environment
 
 PAGES = sorted(
     path
@@ -88,14 +85,6 @@ def command(page: Path, words: List[str]) -> Command:
 
 def run_script(script: str, folder: Path, path: str) -> str:
     """Runs shell commands in a folder, with a PATH of warm commands; returns what they print."""
-    variables = {**usual_environment(), "PATH": os.pathsep.join([path, str(Path(sys.executable).parent)])}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=folder,
-        env={**variables, "WANDB_SILENT": "true"},
-        text=True,
-        capture_output=True,
-        timeout=900,
-    )
+    done = run_bash("-euo", "pipefail", "-c", script, path=path, cwd=folder, WANDB_SILENT="true")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout

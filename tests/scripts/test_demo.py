@@ -1,20 +1,11 @@
 """scripts/demo.sh, much reduced: every product is there, nothing is done twice, mistakes get one line."""
 
-import os
 import shutil
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
-from cli import REPO, usual_environment
+from cli import REPO, run_bash
 
-pytestmark = [
-    pytest.mark.skipif(find_spec("fairseq") is None, reason="NO FAIRSEQ: the demo cannot run"),
-    pytest.mark.skipif(shutil.which("bash") is None, reason="NO BASH: the demo cannot run"),
-]
 SMALL = {"TRAIN": "300", "VALID": "20", "TEST": "21", "MAX_EPOCH": "0", "MAX_UPDATE": "20", "MERGES": "300"}
 STAGES = ["corpus", "prepare", "train", "translate", "report", "explore"]
 
@@ -22,18 +13,10 @@ STAGES = ["corpus", "prepare", "train", "translate", "report", "explore"]
 @pytest.fixture(scope="module")
 def demo(warm_path):
     """Runs the demo; its commands start from a warm process."""
-    path = os.pathsep.join([warm_path.split(os.pathsep)[0], str(Path(sys.executable).parent), os.environ["PATH"]])
 
     def run(out, *arguments, **settings):
-        environment = {**usual_environment(), "PATH": path, "SETUP": "0", **SMALL, "OUT": str(out), **settings}
-        return subprocess.run(
-            ["bash", str(REPO / "scripts" / "demo.sh"), *arguments],
-            env=environment,
-            cwd=str(out.parent),
-            capture_output=True,
-            text=True,
-            timeout=1800,
-        )
+        given = {"SETUP": "0", **SMALL, "OUT": str(out), **settings}
+        return run_bash(REPO / "scripts" / "demo.sh", *arguments, path=warm_path, cwd=out.parent, **given)
 
     return run
 

@@ -79,6 +79,16 @@ def prepare(*args: object, env: Optional[Mapping[str, str]] = None) -> "tuple[li
     return words, {**usual, **(env or {})}
 
 
+def run_bash(
+    *words: object, path: str = "", cwd: Optional[Path] = None, **variables: str
+) -> "subprocess.CompletedProcess[str]":
+    """Runs bash; its commands are those in the first folder of ``path``, and of the environment that runs the tests."""
+    folders = [path.split(os.pathsep)[0], str(Path(sys.executable).parent), os.environ["PATH"]]
+    environment = {**usual_environment(), "PATH": os.pathsep.join(filter(None, folders)), **variables}
+    command = ["bash", *map(str, words)]
+    return subprocess.run(command, env=environment, cwd=cwd, text=True, capture_output=True, timeout=900)
+
+
 def words_of(args: "tuple[object, ...]") -> "list[str]":
     if len(args) == 1 and isinstance(args[0], (list, tuple)):
         args = tuple(args[0])
