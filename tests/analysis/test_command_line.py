@@ -1,6 +1,5 @@
 """The command ``fairseq-attn``: its help, unknown words, mistakes in one line, ``--user-dir``, other folders."""
 
-import os
 import sys
 
 import pytest
@@ -25,13 +24,6 @@ def ended(capsys, *words):
 
 def test_version(capsys):
     assert ended(capsys, "--version") == (0, (f"fairseq_attn_plugin {__version__}\n", ""))
-
-
-def test_trainings_that_it_starts_have_the_cache_of_fairseq_train(capsys, monkeypatch):
-    """A small cache of kernels that suits a command would make its trainings compile some in every update."""
-    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
-    assert ended(capsys, "recipe", "--help")[0] == 0
-    assert os.environ.get("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256") == "256"
 
 
 @pytest.mark.parametrize("path, name", [("/bin/attn-analysis", "attn-analysis"), ("pytest", "fairseq-attn")])
