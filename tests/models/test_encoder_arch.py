@@ -4,10 +4,10 @@ import pytest
 import torch
 from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, fake_task, pad_batch, targets
 from test_new_models import check_training
+from test_stepper import assert_same, batch
 
 from fairseq_attn_plugin.decoding.export.onnx_folder import compare
 from fairseq_attn_plugin.decoding.export.onnx_graphs import write_graphs
-from fairseq_attn_plugin.decoding.stepper import ModelStepper
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.encoders.stock_encoder import StockEncoder
 
@@ -71,17 +71,7 @@ def test_steps_of_a_search_equal_the_whole(arch):
 
 @encoders
 def test_packed_products_are_the_plain_ones(arch):
-    model = make(arch).float()
-    net_input = {"src_tokens": pad_batch(LENGTHS)}
-    outputs = []
-    for stepper in (ModelStepper(model), ModelStepper(model, precision="float32")):
-        state, tokens = stepper.begin(net_input), torch.full((4,), 2)
-        for step in range(3):
-            with torch.no_grad():
-                log_probs, _, state = stepper.step(tokens, state, step)
-            tokens = log_probs.argmax(1)
-        outputs.append(log_probs)
-    torch.testing.assert_close(*outputs, rtol=1e-4, atol=1e-4)
+    assert_same(make(arch).float(), batch(), 1e-4)
 
 
 @pytest.mark.parametrize("arch", [arch for arch in ENCODERS if arch != "lightconv"])

@@ -17,6 +17,7 @@ from models_for_tests import (
     pad_batch,
     systems,
     targets,
+    watched,
 )
 
 from fairseq_attn_plugin.attention import BIASES, Attention, AttentionConfig, names
@@ -103,9 +104,7 @@ def test_model_gradients(attention, feeding):
 
 def test_input_feeding_none_has_no_loop_over_time(monkeypatch):
     model = make("soft", "none")
-    calls = []
-    original = model.decoder.attention.step
-    monkeypatch.setattr(model.decoder.attention, "step", lambda *a, **k: calls.append(1) or original(*a, **k))
+    calls = watched(model)
     monkeypatch.setattr(model.decoder, "_decode_stepwise", None)
     model(pad_batch(LENGTHS), None, targets(steps=9))
     assert len(calls) == 1
