@@ -127,6 +127,27 @@ def test_dropout_is_drawn_anew_at_every_step_and_only_in_training(training):
     assert torch.equal(one, two) != training
 
 
+# Whether the result is the same for other words of the source, and of the target, where all is dropped in one place.
+PLACES = {
+    "encoder_dropout_in": (True, False),
+    "encoder_dropout_out": (False, False),
+    "decoder_dropout_in": (False, True),
+    "decoder_dropout_out": (True, True),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("feeding", ["output", "none"])
+def test_each_dropout_has_its_place_and_does_not_follow_the_common_one(feeding, place):
+    model = make("soft", feeding, dropout=0.5, **{**dict.fromkeys(PLACES, 0.0), place: 1.0}).train()
+    source, previous = pad_batch(LENGTHS), targets()
+    others = [torch.where(x > 3, 4 + (x + 1) % 15, x) for x in (source, previous)]
+    given = [(source, previous), (source, previous), (others[0], previous), (source, others[1])]
+    first, again, *changed = (model(one, None, words)[0] for one, words in given)
+    assert torch.equal(first, again) and tuple(torch.equal(first, one) for one in changed) == PLACES[place]
+    assert model.encoder(source)["encodings"].any() == (place != "encoder_dropout_out")
+
+
 @pytest.mark.parametrize("encoder_layers", [1, 2, 3])
 @pytest.mark.parametrize("zero_init", [False, True])
 def test_numbers_of_layers_are_free(encoder_layers, zero_init):
@@ -149,16 +170,17 @@ def test_shared_embeddings():
     assert logits.size(-1) == len(words)
 
 
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
 @pytest.mark.parametrize("header", ["2 10\n", ""], ids=["word2vec", "GloVe"])
-def test_pretrained_and_frozen_embeddings(header, tmp_path):
+def test_pretrained_and_frozen_embeddings(header, side, tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text(header + "w3 " + " ".join(["0.5"] * 10) + "\nw5 " + " ".join(["-1"] * 10) + "\n")
-    task = fake_task()
-    model = build("attn_lstm", task, encoder_embed_path=str(path), encoder_freeze_embed=True)
-    weight = model.encoder.embed_tokens.weight
-    assert not weight.requires_grad
-    assert (weight[task.source_dictionary.index("w3")] == 0.5).all()
-    assert (weight[task.source_dictionary.index("w5")] == -1).all()
+    options = {f"{side}_embed_path": str(path), f"{side}_freeze_embed": True, f"{side}_embed_dim": 10}
+    model = build("attn_lstm", **options)
+    frozen, other = getattr(model, side), model.decoder if side == "encoder" else model.encoder
+    weight, index = frozen.embed_tokens.weight, frozen.dictionary.index
+    assert not weight.requires_grad and other.embed_tokens.weight.requires_grad
+    assert (weight[index("w3")] == 0.5).all() and (weight[index("w5")] == -1).all()
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,21 @@ def test_every_sentence_may_be_left_out(tiny_data, checkpoint, tmp_path, capsys)
     assert list(open_records(out)) == [] and "for 0 sentences; " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("options", "source"),
+    [
+        ("", "ama @-@ bel &amp; cor"),
+        ("--moses-no-dash-splits", "ama-bel &amp; cor"),
+        ("--moses-no-escape", "ama @-@ bel & cor"),
+    ],
+)
+def test_options_of_moses(options, source, tiny_data, checkpoint, tmp_path):
+    (tmp_path / "in").write_text("ama-bel & cor\n")
+    command = ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--source-text", str(tmp_path / "in")]
+    cli.main([*command, "--beam", "1", "--out", f"{tmp_path}/x.jsonl", "--tokenizer", "moses", *options.split()])
+    assert [" ".join(record.source) for record in open_records(tmp_path / "x.jsonl")] == [source]
+
+
 def test_mistakes_are_one_line(tiny_data, checkpoint, tmp_path):
     (tmp_path / "in").write_text("ama\nbel\n")
     (tmp_path / "out").write_text("ama\n")
