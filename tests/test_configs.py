@@ -189,9 +189,12 @@ def train(config_name, tiny_data, folder, *overrides):
 
 
 @pytest.mark.parametrize("name", ["iwslt15_adm", "multi30k_structured"])
-def test_paper_experiment_trains(name, tiny_data, tmp_path):
+def test_paper_experiment_trains(name, tiny_data, tmp_path, hydra_dir):
     checkpoints = train(name, tiny_data, tmp_path)
     assert [Path(path).name for path in checkpoints] == ["checkpoint_best.pt", "checkpoint_last.pt"]
+    wanted = {key: value for key, value in composed(name)["model"].items() if key not in SIZES.split()}
+    trained = load_checkpoint_to_cpu(str(tmp_path / checkpoints[-1]))["cfg"]["model"]
+    assert {key: trained[key] for key in wanted} == wanted
 
 
 def test_objectives_are_swept(tiny_data, tmp_path):
