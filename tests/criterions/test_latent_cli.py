@@ -65,7 +65,11 @@ def test_interactive_and_ensembles_with_ordinary_models(trained, zoo, tiny_data)
     ordinary, options = zoo("lstm_soft").last, [tiny_data, "--user-dir", USER_DIR, "--latent-topk", 3, "--path"]
     done = run_tool("fairseq-interactive", *options, trained.best, stdin="ama bel cor dun\n")
     assert re.search(r"H-0\t\S+\tnud roc leb ama", done.stdout)
-    assert len(generate(tiny_data, f"{trained.best}:{ordinary}", "--beam", 3)["H"]) == 40
+    ours, stock = (
+        generate(tiny_data, f"{trained.best}:{ordinary}", "--beam", 3, "--decoding-engine", engine)["H"]
+        for engine in ("plugin", "stock")
+    )
+    assert {i: h[1] for i, h in ours.items()} == {i: h[1] for i, h in stock.items()} and len(ours) == 40
     error = run_tool("fairseq-generate", *options, ordinary, fails=True).error
     assert error.startswith("--latent-topk 3: none of the models")
 
