@@ -1,29 +1,12 @@
 """Constrained sparsemax: fertilities that hold over a whole translation."""
 
-import pytest
 import torch
 
 from fairseq_attn_plugin.attention import build_attention
-from fairseq_attn_plugin.errors import OptionError
-
-NAME = "constrained-sparsemax"
 
 
 def test_a_table_of_an_older_checkpoint():
-    module = build_attention(NAME, query_dim=4, memory_dim=4, fertility=2.5)
+    module = build_attention("constrained-sparsemax", query_dim=4, memory_dim=4, fertility=2.5)
     module.load_state_dict({**module.state_dict(), "table": torch.tensor([2.5, 2.0, 1.0])})
     memory = module.precompute(torch.zeros(1, 3, 4), source_tokens=torch.tensor([[1, 0, 2]]))
     assert memory.fertility.tolist() == [[2.0, 2.5, 1.0]] and memory.sink.tolist() == [[False, False, True]]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"fertility": 0.0}, "--constrained-fertility 0.0: must be above 0"),
-        ({"exhaustion": -1.0}, "--constrained-exhaustion -1.0: must be 0 or more"),
-        ({"normalizer": "sparsemax"}, "constrained-sparsemax attention defines how scores become weights"),
-    ],
-)
-def test_wrong_options(options, message):
-    with pytest.raises(OptionError, match=message):
-        build_attention(NAME, query_dim=4, memory_dim=4, **options)

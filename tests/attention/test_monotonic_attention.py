@@ -1,11 +1,10 @@
-"""Monotonic attention and MoChA: one word in evaluation, never backwards, noise in training only, and wrong options."""
+"""Monotonic attention and MoChA: one word in evaluation, never backwards, and noise in training only."""
 
 import pytest
 import torch
 from attention_cases import make
 
 from fairseq_attn_plugin.attention import build_attention
-from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.testing.subject import attend, batch_of, draw_queries
 
 
@@ -36,18 +35,3 @@ def test_noise_is_of_training_only():
     module.eval()
     one, two = (attend(module, draw_queries(), encodings, pad_mask)[1] for _ in range(2))
     assert torch.equal(one, two)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("monotonic", {"offset": float("nan")}, "--monotonic-offset nan: must be a number"),
-        ("monotonic", {"noise": -0.5}, "--monotonic-noise -0.5: must be 0 or more"),
-        ("mocha", {"chunk": 0}, "--monotonic-chunk 0: must be at least 1 word"),
-        ("mocha", {"normalizer": "sparsemax"}, "mocha attention defines how scores become weights"),
-        ("monotonic", {"max_normalize": True}, "monotonic attention cannot divide its weights"),
-    ],
-)
-def test_wrong_options(name, options, message):
-    with pytest.raises(OptionError, match=message):
-        build_attention(name, query_dim=4, memory_dim=4, **options)

@@ -322,6 +322,12 @@ def test_wrong_options_of_the_criterion(options, message):
         ({"decoder_attention": "False"}, "--decoder-attention False"),
         ({"posterior_layers": 0}, "--posterior-layers 0.*at least 1"),
         ({"posterior_normalizer": "sparse"}, "--posterior-normalizer sparse.*sparsemax"),
+        ({"attention": "sigmoid"}, "--attention sigmoid: .*no prior of an alignment"),
+        ({"attention": "local-p"}, "--attention local-p: .*no prior of an alignment"),
+        ({"attention": "structured"}, "--attention structured: .*no prior of an alignment.*--structured-scale 1"),
+        ({"attention": "election"}, "--attention election: .*no prior of an alignment.*--attention gaussian"),
+        ({"attention_max_normalize": True}, "^--attention-max-normalize: .*no prior of an alignment; leave it out$"),
+        ({"attention_max_normalize": True, "attention": "gaussian"}, "^--attention-max-normalize: .*; leave it out$"),
     ],
 )
 def test_wrong_options_of_the_model(options, message):

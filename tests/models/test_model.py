@@ -304,20 +304,6 @@ def test_a_mechanism_without_scores_and_weights_of_its_own(config, message):
         Positional(4, 4, AttentionConfig(**config))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"attention": "sigmoid"}, "--attention sigmoid: .*no prior of an alignment"),
-     ({"attention": "local-p"}, "--attention local-p: .*no prior of an alignment"),
-     ({"attention": "structured"}, "--attention structured: .*no prior of an alignment.*--structured-scale 1"),
-     ({"attention": "election"}, "--attention election: .*no prior of an alignment.*--attention gaussian"),
-     ({"attention_max_normalize": True}, "^--attention-max-normalize: .*no prior of an alignment; leave it out$"),
-     ({"attention_max_normalize": True, "attention": "gaussian"}, "^--attention-max-normalize: .*; leave it out$")],
-)  # fmt: skip
-def test_only_distributions_are_priors(options, message):
-    with pytest.raises(OptionError, match=message):
-        build("lstm_latent_small", **options)
-
-
 def test_duplicate_names_raise():
     with pytest.raises(ValueError, match="registered already"):
         register_architecture("lstm_soft")
