@@ -4,7 +4,7 @@ import pytest
 import torch
 from attention_cases import CASES, described, subject_of
 from latent_models import make as make_latent
-from models_for_tests import BIASED, LATENT, LINEAR, build, make
+from models_for_tests import BIASED, FEEDING, LATENT, LINEAR, build, make
 
 from fairseq_attn_plugin.attention import names
 from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable, compare
@@ -16,7 +16,6 @@ from fairseq_attn_plugin.testing.subject import batch_of, draw_queries, precompu
 pytest.importorskip("onnxruntime", reason="NO TEST OF EXPORTED MODELS: onnxruntime is missing")
 pytest.importorskip("onnx", reason="NO TEST OF EXPORTED MODELS: onnx is missing")
 
-FEEDING = ("output", "context", "none")
 SYSTEMS = [(name, FEEDING[i % 3]) for i, name in enumerate([*names(), *BIASED, *LINEAR])]
 EXPORTED = [*(f"latent/{name}" for name in ("soft", "structured", BIASED[0])), "latent-linear/soft", "latent-gru/soft"]
 SYSTEMS += [(name, FEEDING[1 + i % 2]) for i, name in enumerate(LATENT) if name in EXPORTED]

@@ -6,6 +6,7 @@ import pytest
 import torch
 from in_process import run_tool
 from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, dictionary, fake_task, pad_batch, targets
+from test_shortlist import write
 from training import generate, train
 
 from fairseq_attn_plugin.attention import names
@@ -26,19 +27,12 @@ ENTRIES = {
     ("w2", "w3"): 1.0,
     ("</s>", "</s>"): 0.75,
 }
-
-
 FEEDING = ("output", "context", "none")
-
-
-def write(path, entries=ENTRIES):
-    path.write_text("".join(f"{source}\t{target}\t{p}\t7\n" for (source, target), p in entries.items()))
-    return str(path)
 
 
 @pytest.fixture
 def file(tmp_path):
-    return write(tmp_path / "lexicon.tsv")
+    return write(tmp_path / "lexicon.tsv", ENTRIES)
 
 
 def make(lexicon=None, attention="soft", feeding="output", **options):
@@ -86,7 +80,7 @@ def test_gradients_flow_through_the_attention(attention, file):
     )
 
 
-@pytest.mark.parametrize("feeding", ["output", "context", "none"])
+@pytest.mark.parametrize("feeding", FEEDING)
 def test_the_lexicon_follows_hypotheses_where_no_weights_are_asked_for(feeding, file):
     model = make(file, feeding=feeding)
     model.make_generation_fast_(need_attn=False)

@@ -41,18 +41,15 @@ def folder(tmp_path_factory):
     return out
 
 
-def address(folder, name):
-    return (folder / f"{name}.html").as_uri()
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["report", "compare", "documents"])
 def test_both_schemes_and_widths(pages, folder, name, width, scheme):
     browser.look(pages, width, scheme)
-    pages.open(address(folder, name))
+    address = (folder / f"{name}.html").as_uri()
+    pages.open(address)
     assert not pages.scrolls_sideways() and not pages.problems()
-    assert pages.requests() == [address(folder, name)]
+    assert pages.requests() == [address]
     paper, ink = (browser.luminance(browser.rgba(text)[:3]) for text in pages.script(STYLES))
     assert (paper > 0.8 and ink < 0.1) if scheme == "light" else (paper < 0.1 and ink > 0.7)
     words = ()
@@ -70,7 +67,7 @@ def test_both_schemes_and_widths(pages, folder, name, width, scheme):
 @pytest.mark.parametrize("name", ["report", "compare", "documents"])
 def test_axe_finds_nothing(pages, folder, name, width, scheme):
     browser.look(pages, width, scheme)
-    pages.open(address(folder, name))
+    pages.open((folder / f"{name}.html").as_uri())
     assert browser.violations(pages) == []
     if name == "documents":
         pages.press("v", "j", "\ue014")
