@@ -31,7 +31,7 @@ from fairseq_attn_plugin.criterions.document_classification import DocumentClass
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
 
-from cli import USER_DIR, run_cli
+from cli import USER_DIR
 
 WORDS = [f"w{n}" for n in range(20)]
 TINY = "--word-embed-dim 16 --word-hidden-size 8 --sentence-hidden-size 8"
@@ -59,7 +59,7 @@ def data(once):
             write_documents(corpus(count, seed), root / "text" / split)
         for side in ("input0", "label"):
             splits = [f"--{split}pref={root}/text/{split}.{side}" for split in ("train", "valid", "test")]
-            run_cli("fairseq-preprocess", "--only-source", *splits, "--destdir", root / "bin" / side)
+            run_tool("fairseq-preprocess", "--only-source", *splits, "--destdir", root / "bin" / side)
 
     return once("documents", make) / "bin"
 
@@ -205,7 +205,7 @@ def replaced(data, tmp_path, side, lines):
     (tmp_path / "text").write_text("".join(line + "\n" for line in lines))
     new, dictionary = tmp_path / "new", data / side / "dict.txt"
     words = ["--only-source", "--testpref", tmp_path / "text", "--srcdict", dictionary, "--destdir", new]
-    run_cli("fairseq-preprocess", *words)
+    run_tool("fairseq-preprocess", *words)
     for suffix in ("bin", "idx"):
         shutil.copy(new / f"test.{suffix}", folder / side / f"valid.{suffix}")
     return folder
