@@ -200,7 +200,7 @@ def test_the_page_loads_nothing_from_elsewhere(port):
 
 def test_mistakes_are_named(tiny_data, checkpoint, tmp_path):
     """Before a model is loaded where that can be."""
-    given = ["serve", str(tiny_data), "--path", str(checkpoint), "--port", "0", "--cpu"]
+    given = ["serve", str(tiny_data), "--port", "0", "--cpu"]
     (tmp_path / "codes").write_text("#version: 0.2\na b c d\n")
     with Server(0) as other:
         port = str(other.server_port)
@@ -213,5 +213,6 @@ def test_mistakes_are_named(tiny_data, checkpoint, tmp_path):
             (["--path", "gone.pt", "--port", port], f"^--port {port}: cannot be opened: Address already in use"),
             (["--path", "gone.pt", "--port", "70000"], "--port 70000: cannot be opened: must be from 0 to 65535"),
         ]:
+            path = [] if "--path" in options else ["--path", str(checkpoint)]
             with pytest.raises(OptionError, match=message):
-                main([*given, *options])
+                main([*given, *path, *options])
