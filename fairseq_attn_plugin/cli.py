@@ -85,8 +85,8 @@ class _LazyParser(_Parser):
             found, unknown = self.parse_known_intermixed_args(args[:end])
         if self.takes_extra:
             found.extra = args[end + 1 :]
-        if sum(word.partition("=")[0] == "--path" for word in args[:end]) > 1:
-            self.error("--path: is given several times; put colons between checkpoints, as in --path A.pt:B.pt")
+        if sum(word.partition("=")[0] == "--path" for word in args[:end]) > 1 and "--path" not in unknown:
+            self.error("--path: is given several times; give it once, with colons between several checkpoints")
         for word in unknown:
             known = list(self._option_string_actions)
             if self.takes_extra and word.startswith("--"):

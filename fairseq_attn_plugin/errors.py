@@ -59,8 +59,10 @@ def explain_choice(message: str) -> Optional[str]:
         return None
     option, choices = max(found[1].split("/"), key=len), re.findall(r"[^\s,']+", found[3])
     name, is_file, _ = found[2].partition(".yaml")
-    reads = "a YAML file is for fairseq-hydra-train --config-dir FOLDER --config-name NAME"
-    hint = did_you_mean(name, choices, reads if is_file else f"choose from {', '.join(choices)}", 3, 0.7)
+    otherwise = f"choose from {', '.join(choices)}"
+    if is_file and option == "--arch":
+        otherwise = "a YAML file is for fairseq-hydra-train --config-dir FOLDER --config-name NAME"
+    hint = did_you_mean(name, choices, otherwise, 3, 0.7)
     return f"{option} {found[2]}: is unknown; {hint}"
 
 

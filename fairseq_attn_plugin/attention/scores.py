@@ -53,8 +53,8 @@ class Score(Part):
         raise NotImplementedError
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Scores ``[B, T, N]`` of queries ``[B, T, Ds]`` and keys, by default their dot products."""
-        return matmul_transposed(query, keys)
+        """Scores ``[B, T, N]`` of queries ``[B, T, Ds]`` and keys."""
+        raise NotImplementedError
 
 
 SCORES: Parts[Score] = Parts("attention_score", "score", submodules=True)
@@ -92,6 +92,9 @@ class DotScore(Score):
     def precompute(self, encodings: Tensor) -> Tensor:
         return encodings
 
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return matmul_transposed(query, keys)
+
 
 @register_score("scaled_dot")
 class ScaledDotScore(DotScore):
@@ -125,6 +128,9 @@ class GeneralScore(Score):
 
     def precompute(self, encodings: Tensor) -> Tensor:
         return self.scaled(self.projection(encodings))
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return matmul_transposed(query, keys)
 
 
 @dataclass

@@ -67,7 +67,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    check_search(args)
     if args.text and args.input:
         raise OptionError(f"--input {args.input}: is given beside sentences; leave one of them out")
     check_output("--out", args.out, [args.input])
@@ -99,13 +98,15 @@ def _translator(args: argparse.Namespace) -> Any:
         fixed = f"{args.data} is an exported model, whose words and precision are fixed; leave it out"
         check_unread(args, fixed, add_decoding_options, add_text_options, add_overrides_option)
         return ExportedTranslator(args.data, getattr(args, "beam", None), getattr(args, "lenpen", None))
+    args = argparse.Namespace(**{"beam": 5, "lenpen": 1.0, **vars(args)})
+    check_search(args)
     if args.path is None:
         raise OptionError(
             f"{args.data}: is no model folder, checkpoint or exported model; give the checkpoint by --path"
         )
     from fairseq_attn_plugin.analysis.inference.translator import Translator  # imports torch
 
-    return Translator.of_options(argparse.Namespace(**{"beam": 5, "lenpen": 1.0, **vars(args)}))
+    return Translator.of_options(args)
 
 
 def _decoded(lines: Iterable[str]) -> Iterator[str]:

@@ -111,13 +111,14 @@ def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
         without.update(dict.fromkeys(of_attention, "with --decoder-attention False"))
     if config["adaptive_softmax_cutoff"] is not None:
         without["share_decoder_input_output_embed"] = "with --adaptive-softmax-cutoff"
-    if "lstm" not in (rnn_of(config, "decoder"), arch or rnn_of(config, "encoder")):
+    if "lstm" not in (rnn_of(config, "decoder"), None if arch else rnn_of(config, "encoder")):
         without["forget_bias"] = "without an LSTM"
     if config["lexicon"] is None:
         without["lexicon_epsilon"] = "without --lexicon"
     for name, why in without.items():
-        if config[name] != getattr(defaults, name):
-            raise OptionError(f"{flag(name)} {config[name]}: has no effect {why}; leave one of them out")
+        value = config[name]
+        if value != getattr(defaults, name) and (value or isinstance(value, bool)):  # 0 and None switch a part off
+            raise OptionError(f"{flag(name)} {value}: has no effect {why}; leave one of them out")
 
 
 def check_adaptive_softmax(cfg: Mapping[str, Any]) -> None:

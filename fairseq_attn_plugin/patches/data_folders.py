@@ -16,7 +16,7 @@ import contextlib
 import os
 import struct
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -161,7 +161,8 @@ KEY, LANGUAGES = "dictionaries", "languages"
 
 def hashes(task: Any) -> Dict[str, str]:
     """By language, or by side where the task names none."""
-    found: Dict[str, Any] = dict(getattr(task, "dicts", None) or {})  # of multilingual tasks
+    dicts = getattr(task, "dicts", None)  # of multilingual tasks
+    found: Dict[str, Any] = dict(dicts) if isinstance(dicts, Mapping) else {}
     for side in ("source", "target") if not found else ():
         name = getattr(getattr(task, "cfg", None), f"{side}_lang", None) or side
         with contextlib.suppress(AttributeError, NotImplementedError):

@@ -269,7 +269,8 @@ def _show() -> None:
     explain_by(explain)
     install_hook()
     if "fairseq_cli.interactive" in sys.modules and isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="strict")  # in some locales bytes that are not UTF-8 become an unknown word
+        # in some locales bytes that are not UTF-8 become an unknown word
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
     from hydra.core.hydra_config import HydraConfig
 
     # hydra catches every exception and prints a report of its own with a trace, unless it is told to raise it again

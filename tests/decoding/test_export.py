@@ -510,6 +510,8 @@ def test_translate_searches_as_the_folder_was_exported(exported, lines, capsys):
         scores = [one.score for line in expected for one in line]
         np.testing.assert_allclose([float(score) for score, _ in found[-1]], scores, atol=1e-3)
     assert found[0] != found[1] and found[0] != found[2]
+    cli.main(["translate", exported("reversal", "--beam", "7"), lines[0], "--nbest", "6"])
+    assert len(capsys.readouterr().out.splitlines()) >= 6
 
 
 def test_an_error_of_a_library_is_one_line(exported, monkeypatch):

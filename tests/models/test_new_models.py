@@ -137,6 +137,7 @@ TRANSFORMER, ADAPTIVE = {"encoder_arch": "transformer"}, {"adaptive_softmax_cuto
         ("lstm_soft", {"decoder_attention": "False"}, {"input_feeding": "context"}, "has no effect with --decoder.*"),
         ("lstm_soft", {"rnn": "gru"}, {"forget_bias": 2.0}, "has no effect without an LSTM.*"),
         ("attn_lstm", {**TRANSFORMER, "decoder_rnn": "gru"}, {"forget_bias": 2.0}, "has no effect without an LSTM.*"),
+        ("attn_lstm", {"encoder_arch": "lstm", "decoder_rnn": "gru"}, {"forget_bias": 2.0}, "has no effect without.*"),
         ("attn_lstm", ADAPTIVE, {"share_decoder_input_output_embed": True}, "has no effect with --adaptive.*"),
         ("lstm_latent_small", TRANSFORMER, {"encoder_bidirectional": False}, "has no effect with --encoder-arch .*"),
     ],
@@ -155,3 +156,6 @@ def test_an_option_with_an_effect_is_not():
     sizes = {"encoder_rnn": "gru", "encoder_hidden_size": 64, "encoder_dropout_in": 0.3, "encoder_dropout_out": 0.4}
     check_training("lstm_latent_small", {**TRANSFORMER, **sizes})
     check_training("lstm_latent_small", {"posterior_normalizer": "fusedmax", "fusedmax_strength": 0.7})
+    # what is switched off
+    check_training("lstm_adm_centred", {"decoder_attention": "False", "decoder_init_dropout": 0.0})
+    check_training("lstm_soft", {"rnn": "gru", "forget_bias": None})

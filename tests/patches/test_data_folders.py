@@ -146,3 +146,4 @@ def test_multilingual_tasks_have_a_dictionary_for_each_language():
     check_dictionaries("m.pt", stored, translating)
     with pytest.raises(OptionError, match="another dictionary of 'yy'"):
         check_dictionaries("m.pt", stored, SimpleNamespace(dicts={"yy": one}))
+    assert hashes(SimpleNamespace(dicts=[one])) == {}  # of a task from elsewhere

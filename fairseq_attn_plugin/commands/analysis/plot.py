@@ -52,7 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:
     """The file of each sentence number: ``out`` for one picture, or files in the folder ``out``."""
-    if re.fullmatch(r"\.[a-z]{2,4}", out.suffix.lower()) and not out.is_dir():  # .seed1 may end a folder's name
+    # a name such as wmt.de may be that of a folder of several pictures
+    picture = r"\.[a-z]{2,4}" if pictures == 1 else r"\.(png|svg|pdf|jpe?g|gif|eps|ps|tiff?|webp)"
+    if re.fullmatch(picture, out.suffix.lower()) and not out.is_dir():
         check_drawing(out)  # raises an error that lists the formats
         if pictures > 1:
             raise OptionError(

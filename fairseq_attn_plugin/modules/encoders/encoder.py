@@ -14,7 +14,7 @@ from ...ops.lstm import computed_by_layers
 from ...ops.packed import packed_lstm
 from ...ops.precision import fixed_weights
 from ..rnn import KINDS, STATES, Dropout, rnn_layer, uniform_, with_padding_input
-from .source_encoder import EncoderOut, SourceEncoder, rows_of_sentences
+from .source_encoder import EncoderOut, SourceEncoder
 
 # cuDNN copies weights that have one more input column at each call; torch says so, and how nn.LSTM would avoid it.
 warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
@@ -76,11 +76,14 @@ class LSTMEncoder(SourceEncoder):
         network: nn.RNNBase = getattr(self, self.kind)
         return network
 
-    def forward(self, src_tokens: Tensor, train_embeddings: bool = True, **unused: Any) -> EncoderOut:
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, train_embeddings: bool = True, **unused: Any
+    ) -> EncoderOut:
         """Encodes a batch.
 
         Args:
             src_tokens: ``[B, N]``, padded on either side
+            src_lengths: ignored; the padding says the lengths
             train_embeddings: whether gradients reach the embeddings
 
         Returns:
@@ -105,7 +108,7 @@ class LSTMEncoder(SourceEncoder):
             "cell": states[1] if len(states) > 1 else None,
             "tokens": src_tokens,
             "pad_mask": padding,
-            "rows": rows_of_sentences(src_tokens.size(0), src_tokens.device),
+            "rows": self.rows_of(src_tokens),
         }
 
     def _encode_frozen(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, List[Tensor]]:

@@ -60,8 +60,12 @@ class SourceEncoder(FairseqEncoder):
     def max_positions(self) -> float:
         return self.max_source_positions
 
+    @staticmethod
+    def rows_of(src_tokens: Tensor) -> Tensor:
+        """``rows`` before a search: one for each sentence."""
+        return _numbers(src_tokens.size(0), src_tokens.device)
+
 
 @constant_on_gpu
-def rows_of_sentences(size: int, device: torch.device) -> Tensor:
-    """``rows`` before a search: one for each sentence."""
+def _numbers(size: int, device: torch.device) -> Tensor:
     return torch.arange(size, device=device)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import torch
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
 from ...ops.devices import on_gpu
-from .source_encoder import EncoderOut, SourceEncoder, rows_of_sentences
+from .source_encoder import EncoderOut, SourceEncoder
 
 
 class StockEncoder(SourceEncoder):
@@ -80,8 +80,8 @@ class StockEncoder(SourceEncoder):
         result = returned["encoder_out"] if isinstance(returned, dict) else None
         return result[-1] if isinstance(result, (list, tuple)) and result else result
 
-    def forward(self, src_tokens: Tensor, **unused: Any) -> EncoderOut:
-        """Encodes a batch ``[B, N]``, padded on either side; see
+    def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **unused: Any) -> EncoderOut:
+        """Encodes a batch ``[B, N]``, padded on either side, which says the lengths; see
         :mod:`~fairseq_attn_plugin.modules.encoders.source_encoder`."""
         pad_mask = src_tokens.eq(self.padding_idx)
         lengths = (~pad_mask).sum(1)
@@ -98,5 +98,5 @@ class StockEncoder(SourceEncoder):
             "cell": None,
             "tokens": src_tokens,
             "pad_mask": padding,
-            "rows": rows_of_sentences(src_tokens.size(0), src_tokens.device),
+            "rows": self.rows_of(src_tokens),
         }

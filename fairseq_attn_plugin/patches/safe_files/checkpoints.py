@@ -194,7 +194,7 @@ def other_data(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     other = other_direction(path, _EXTRA_STATE.get(path), arguments.get("task"))
     overrides, remedy = arguments.get("arg_overrides"), "use the data folder (dictionaries) of its training"
     if overrides and "data" not in overrides:  # as in trained_models
-        remedy = f"--model-overrides {overrides} must not change the shapes of parameters; else {remedy}"
+        remedy += f", and do not change the shapes of parameters by the options {overrides}"
     return other or f"checkpoint {path} does not fit: {_words(error)}; {remedy}"
 
 

@@ -44,6 +44,7 @@ def test_which_sentences(tmp_path, drawn, capsys):
         return [int(name[len("sentence-") : -len(".png")]) for name in drawn]
 
     assert numbers("--sentences", 4, 0, 4, "--out", tmp_path / "lstm_adm.seed1") == [4, 0]
+    assert numbers("--sentences", 4, 0, 4, "--out", tmp_path / "wmt.de") == [4, 0]
     assert (tmp_path / "lstm_adm.seed1").is_dir(), "a folder may be called as a training"
     assert numbers() == [0, 2, 3, 4, 5]  # 1 is not in both
     assert numbers("--first", 2) == [0, 2]
