@@ -17,6 +17,7 @@ PLAIN = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", PAGE)  # without links
 E10, E10_SLOW, E15 = (f"multi30k-de-en-epoch{name}" for name in ("10-lr3e-3", "10", "15-lr3e-3"))
 SMALL15, SEVEN = "multi30k-de-en-small-epoch15-lr3e-3", "multi30k-de-en-small-epoch7-lr3e-3"
 MECHANISMS = "multi30k-de-en-mechanisms-epoch15-lr3e-3"
+SCORES, UNKNOWN = "multi30k-de-en-small-scores", "multi30k-de-en-unknown-words"
 LAST = {"q": "reconstruction_ppl", "accuracy of q": "posterior_accuracy", "accuracy": "prior_accuracy"}
 
 
@@ -139,6 +140,11 @@ def sayings():
         yield ", ".join(f"{mean(kind, *one):.{digits}f}" for kind, one in zip(kinds, trainings))
     yield ", ".join(f"{mean('perplexity', *one):.2f}" for one in trainings)
     yield ", ".join(f"{mean('accuracy', *one):.1f}" for one in trainings)
+    for one in (("none", "additive"), ("scaled_dot", "dot")):
+        yield f"{against(SCORES, *one)} BLEU, p = {p(SCORES, *one):.3f}"
+    yield against(SCORES, "scaled_dot", "dot", "perplexity")
+    for one, by in (("own-lexicon", "BLEU by a lexicon"), ("copied", "by copying")):
+        yield f"{against(UNKNOWN, one, 'unknown')} {by}, p = {p(UNKNOWN, one, 'unknown'):.3f}"
     mlp = "lstm_soft_additive", "lstm_soft"
     yield f"{mean('parameters', E10, mlp[0]):,.0f} against {mean('parameters', E10, mlp[1]):,.0f}"
     bilinear = "lstm_soft_additive", "lstm_soft_drop"

@@ -44,6 +44,24 @@ TABLES = {
             "`small-agreement`, weight 0.1": "small-agreement_weight_0.1",
         },
     ),
+    (MECHANISMS, "Attention or none, and dot products", 0): (
+        "multi30k-de-en-small-scores",
+        {
+            "additive score": "additive",
+            "dot products": "dot",
+            "scaled dot products": "scaled_dot",
+            "no attention": "none",
+        },
+    ),
+    ("docs/results/lexicon.md", "Unknown words", 0): (
+        "multi30k-de-en-unknown-words",
+        {
+            "as they are": "unknown",
+            "the source word, `--replace-unk`": "copied",
+            "by a lexicon of the model's own attention": "own-lexicon",
+            "by a dictionary from links of eflomal": "eflomal",
+        },
+    ),
     (MECHANISMS, "Output layer and learning rate", 0): (
         "multi30k-de-en-small-epoch5",
         {
@@ -95,6 +113,7 @@ VALUES = {
     "seconds per epoch": lambda run: run["seconds_per_epoch"],
     "tst2012": lambda run: run["valid_bleu"],
     "tst2013": lambda run: run["bleu"]["tokenized"]["score"],
+    "left": lambda run: run["unknown_words"],
     "perplexity": lambda run: run["valid_perplexity"],
     "BLEU": lambda run: run["bleu"]["tokenized"]["score"],
     "chrF": lambda run: run["chrf"]["score"],
