@@ -85,10 +85,10 @@ class _LazyParser(_Parser):
             found, unknown = self.parse_known_intermixed_args(args[:end])
         if self.takes_extra:
             found.extra = args[end + 1 :]
-        if sum(word.partition("=")[0] == "--path" for word in args[:end]) > 1 and "--path" not in unknown:
+        known = list(self._option_string_actions)
+        if "--path" in known and sum(word.partition("=")[0] == "--path" for word in args[:end]) > 1:
             self.error("--path: is given several times; give it once, with colons between several checkpoints")
         for word in unknown:
-            known = list(self._option_string_actions)
             if self.takes_extra and word.startswith("--"):
                 meant = f"{did_you_mean(word.partition('=')[0], known, cutoff=0.8)} ".lstrip()
                 self.error(f"unrecognized argument: {word}; {meant}options of fairseq-train follow --, as in -- {word}")

@@ -53,11 +53,8 @@ class DocumentClassificationCriterion(SentencePredictionCriterion):
             return super().forward(model, sample, reduce)
         seen: List[Tensor] = []
         # a hook reads the logits, so that the stock criterion computes the loss unchanged
-        handle = model.register_forward_hook(lambda module, inputs, output: seen.append(output[0]))
-        try:
+        with model.register_forward_hook(lambda module, inputs, output: seen.append(output[0])):
             loss, sample_size, logged = super().forward(model, sample, reduce)
-        finally:
-            handle.remove()
         labels, predictions = sample["target"].view(-1), seen[0].argmax(-1)
         for name, classes in zip(COUNTS, (labels[predictions == labels], labels, predictions)):
             counts = torch.bincount(classes, minlength=seen[0].size(-1))  # numbers of documents

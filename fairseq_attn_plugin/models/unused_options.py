@@ -46,7 +46,7 @@ def check_attention_options(config: Mapping[str, Any], defaults: Any, off: Optio
     if bias and not attentions.parse_biases(bias):
         raise OptionError(f"--attention-bias {bias}: names no bias; choose from {', '.join(attentions.BIASES.names())}")
     idle = _idle(mechanism, config)
-    if parse_boolean("--latent-posterior", config.get("latent_posterior", "False")):  # it has a normaliser, too
+    if _has_posterior(config):  # it has a normaliser, too
         normalizer = config["posterior_normalizer"]
         given = [name for name in given if normalizer not in attentions.NORMALIZERS.having(name)]
     for name in given[1:] if given[:1] == ["attention"] else given:
@@ -57,6 +57,10 @@ def check_attention_options(config: Mapping[str, Any], defaults: Any, off: Optio
                 f"{flag(name)} {config[name]}: --attention {config['attention']} has no such option; leave it out, or "
                 f"choose --attention {' or '.join(readers(name))}"
             )
+
+
+def _has_posterior(config: Mapping[str, Any]) -> bool:
+    return parse_boolean("--latent-posterior", config.get("latent_posterior", "False"))
 
 
 def _idle(mechanism: Any, config: Mapping[str, Any]) -> Dict[str, str]:
@@ -94,7 +98,7 @@ def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
     """
     arch = config["encoder_arch"]
     of_encoder = list(OF_RECURRENT_ENCODERS) if arch else []
-    posterior = parse_boolean("--latent-posterior", config.get("latent_posterior", "False"))
+    posterior = _has_posterior(config)
     if posterior:
         of_encoder = of_encoder[:1]
     elif arch and not has_hidden_size(arch):
@@ -106,9 +110,9 @@ def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
     if config["decoder_zero_init"]:
         without["decoder_init_dropout"] = "with --decoder-zero-init"
     if not parse_boolean("--decoder-attention", config["decoder_attention"]):
-        # with input feeding the state itself is fed
-        of_attention = ["decoder_init_dropout", *(["input_feeding"] if config["input_feeding"] == "context" else [])]
-        without.update(dict.fromkeys(of_attention, "with --decoder-attention False"))
+        without["decoder_init_dropout"] = "with --decoder-attention False"
+        if config["input_feeding"] == "context":  # the state itself is fed
+            without["input_feeding"] = "with --decoder-attention False"
     if config["adaptive_softmax_cutoff"] is not None:
         without["share_decoder_input_output_embed"] = "with --adaptive-softmax-cutoff"
     if "lstm" not in (rnn_of(config, "decoder"), None if arch else rnn_of(config, "encoder")):

@@ -192,8 +192,8 @@ def languages_of(state: Dict[str, Any]) -> List[str]:
 
 def other_direction(path: str, extra_state: Optional[Dict[str, Any]], task: Any) -> Optional[str]:
     """The line for a checkpoint whose :func:`languages_of` are those of the task, in the other order."""
-    asked = list(hashes(task))
-    if len(asked) < 2 or (extra_state or {}).get(LANGUAGES) != asked[::-1]:
+    asked = [getattr(getattr(task, "cfg", None), f"{side}_lang", None) for side in ("source", "target")]
+    if asked[0] == asked[1] or (extra_state or {}).get(LANGUAGES) != asked[::-1]:
         return None
     given = "--source-lang {} --target-lang {}".format(*asked)
     return f"{given}: checkpoint {path} translates from {asked[1]} to {asked[0]}; give the languages in this order"

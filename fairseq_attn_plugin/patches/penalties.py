@@ -62,11 +62,8 @@ def _with_penalties(criterion: Any, original: Any) -> Any:
                     elif weight:  # of both directions; a statistic is that of the first one, whose words are counted
                         found[name] = Penalty(found[name].value + value, weight)
 
-        handle = model.register_forward_hook(look)
-        try:
+        with model.register_forward_hook(look):
             loss, sample_size, logged = original(model, sample, *args, **kwargs)
-        finally:
-            handle.remove()
         words = logged.get("ntokens", sample_size)
         for module in model.modules():
             if isinstance(module, Attention):

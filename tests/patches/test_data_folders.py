@@ -14,7 +14,14 @@ from training import train, training_command
 from zoo import MODELS
 
 from fairseq_attn_plugin.errors import OptionError, one_line
-from fairseq_attn_plugin.patches.data_folders import CORPORA, KEY, check_dictionaries, hashes
+from fairseq_attn_plugin.patches.data_folders import (
+    CORPORA,
+    KEY,
+    LANGUAGES,
+    check_dictionaries,
+    hashes,
+    other_direction,
+)
 
 from cli import USER_DIR
 
@@ -147,3 +154,17 @@ def test_multilingual_tasks_have_a_dictionary_for_each_language():
     with pytest.raises(OptionError, match="another dictionary of 'yy'"):
         check_dictionaries("m.pt", stored, SimpleNamespace(dicts={"yy": one}))
     assert hashes(SimpleNamespace(dicts=[one])) == {}  # of a task from elsewhere
+
+
+@pytest.mark.parametrize(
+    ("trained", "asked", "other"),
+    [
+        (["xx", "yy"], ["yy", "xx"], True),
+        (["xx", "yy"], ["xx", "yy"], False),
+        (["xx", "xx"], ["xx", "xx"], False),
+        (["source", "target"], [None, None], False),
+    ],
+)
+def test_a_checkpoint_of_the_other_direction(trained, asked, other):
+    task = SimpleNamespace(cfg=SimpleNamespace(source_lang=asked[0], target_lang=asked[1]))
+    assert (other_direction("m.pt", {LANGUAGES: trained}, task) is not None) == other
