@@ -1,11 +1,12 @@
-"""Layers of LSTMs and GRUs of our own against torch's."""
+"""Steps and layers of LSTMs and GRUs of our own against torch's."""
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
-from fairseq_attn_plugin.ops.gru import gru_layer
-from fairseq_attn_plugin.ops.lstm import lstm_layer
+from fairseq_attn_plugin.ops.gru import gru_cell, gru_layer
+from fairseq_attn_plugin.ops.lstm import lstm_cell, lstm_layer
 from fairseq_attn_plugin.ops.precision import products_in
 
 kinds = pytest.mark.parametrize("kind", ["lstm", "gru"])
@@ -14,6 +15,18 @@ kinds = pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.fixture(autouse=True)
 def seed():
     torch.manual_seed(0)
+
+
+@kinds
+def test_cell_equals_torchs(kind):
+    reference = (nn.LSTMCell if kind == "lstm" else nn.GRUCell)(4, 6)
+    x, hidden, cell = torch.randn(5, 4), torch.randn(5, 6), torch.randn(5, 6)
+    inputs = F.linear(x, reference.weight_ih, reference.bias_ih)
+    recurrent = F.linear(hidden, reference.weight_hh, reference.bias_hh)
+    if kind == "lstm":
+        torch.testing.assert_close(lstm_cell(inputs + recurrent, cell), reference(x, (hidden, cell)))
+    else:
+        torch.testing.assert_close(gru_cell(inputs, recurrent, hidden), reference(x, hidden))
 
 
 def ours(rnn, x, states=None, padding=None):
@@ -58,3 +71,18 @@ def test_layer_gradcheck(kind):
     x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
     padding = torch.tensor([0, 5])
     assert torch.autograd.gradcheck(lambda x, *w: ours(rnn, x, padding=padding), (x, *rnn.parameters()))
+
+
+@kinds
+def test_states_do_not_change_on_padding(kind):
+    rnn, x, states = (nn.LSTM if kind == "lstm" else nn.GRU)(3, 4), torch.randn(5, 2, 3), torch.randn(2, 1, 2, 4)
+    padding = torch.tensor([0, 1, 2 * 2 + 1, 2 * 4 + 1])  # t R + r: all of t = 0, and row 1 at t = 2 and t = 4
+    if kind == "lstm":  # of which the cells are what counts
+        _, last = ours(rnn, x, tuple(states), padding)
+        _, only = ours(rnn, x[:1], tuple(states), padding[:2])
+        assert torch.equal(only, states[1]) and not torch.equal(last, states[1])
+        return
+    (outputs,) = ours(rnn, x, tuple(states), padding)
+    assert torch.equal(outputs[0], states[0, 0])
+    assert torch.equal(outputs[2, 1], outputs[1, 1]) and torch.equal(outputs[4, 1], outputs[3, 1])
+    assert not torch.equal(outputs[2, 0], outputs[1, 0])
