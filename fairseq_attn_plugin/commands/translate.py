@@ -111,7 +111,8 @@ def _translator(args: argparse.Namespace) -> Any:
 
 def _decoded(lines: Iterable[str]) -> Iterator[str]:
     try:
-        yield from lines
+        for line in lines:
+            yield line.rstrip("\n")
     except UnicodeDecodeError as error:
         raise OptionError(f"standard input: is not UTF-8; {to_utf8(error)}") from None
 

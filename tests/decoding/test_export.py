@@ -431,8 +431,8 @@ def given(content, program, monkeypatch):
     return out.getvalue().decode()
 
 
-def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines, monkeypatch, capsys):
-    """As in fairseq-attn translate: one line in the log, an empty translation."""
+def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines, tmp_path, monkeypatch, capsys):
+    """As in fairseq-attn translate: one line in the log, an empty translation. A file is searched in batches."""
     texts = [*lines[:3], "ama " * 1024, "a" * 5001, *lines[3:20], "ama " * 3000, "ama\rbel\x00cor", lines[20]]
     folder, options, found = exported("reversal"), ["--beam", "2"], []
     of_torch = [str(tiny_data), "--path", str(zoo("reversal").last)]
@@ -446,13 +446,17 @@ def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines,
         marked = given(b"\xef\xbb\xbfama\n", program, monkeypatch)
         assert marked == given(b"ama\n", program, monkeypatch), "a byte-order mark is no part of the first word"
         capsys.readouterr()
+    (tmp_path / "lines").write_text("\n".join(texts), encoding="utf-8", newline="")
+    of_file = ["translate", folder, *options, "--keep-unknown", "--input", str(tmp_path / "lines")]
+    found.append((given(b"", lambda: cli.main(of_file), monkeypatch), capsys.readouterr().err))
     mine = found[0]
-    assert found == [mine] * 3
+    assert found == [mine] * 4
     rows = mine[0].split("\n")[:-1]
     assert [place for place, row in enumerate(rows) if not row] == [3, 4, 22] and len(rows) == len(texts)
     assert mine[1].splitlines()[0] == (
         "line 4: the sentence is too long: 1024 subwords, the model takes at most 1023; its translation is empty"
     )
+    assert ": 5001 characters" in mine[1]  # without the line's end
     for size in ("0", "-1"):
         with pytest.raises(SystemExit, match=f"^translate.py: error: --batch-size {size}: must be at least 1$"):
             given(b"ama\n", lambda: runtime.main(["--folder", folder, f"--batch-size={size}"]), monkeypatch)  # noqa: B023

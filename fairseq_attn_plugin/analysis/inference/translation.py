@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, List, NamedTuple, Optional, Sequence, Union
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from fairseq_attn_plugin.analysis.records.record import Record, shown_units
 from fairseq_attn_plugin.decoding.export import runtime
@@ -72,22 +72,31 @@ class ExportedTranslator:
         self._beam, self._subwords = self._translator.beam, settings["subwords"]
 
     def translate_all(self, texts: Sequence[str], nbest: int = 1) -> List[Union[List[Translation], OptionError]]:
-        """As :meth:`.translator.Translator.translate_all`, sentence by sentence.
+        """As :meth:`.translator.Translator.translate_all`.
 
         Raises:
             OptionError: probabilities are not finite: the model is at fault, not the sentence
         """
         result: List[Union[List[Translation], OptionError]] = []
-        for text in texts:
+        lines: Dict[int, str] = {}
+        for place, text in enumerate(texts):
+            line = runtime.one_line(text)
             try:
                 check_request(text, nbest, self._beam)
-                (found,) = self._translator.search([runtime.one_line(text)], nbest)
-            except FloatingPointError as error:
-                raise OptionError(str(error).replace("line 1", f"the sentence {text[:60]!r}", 1)) from None
+                self._translator.tokens(line)
             except ValueError as error:
-                result.append(OptionError(str(error).replace("line 1: ", "", 1)))
+                result.append(OptionError(str(error)))
             else:
-                result.append([self._translation(one) for one in found])
+                result.append([])
+                lines[place] = line
+        try:
+            found = self._translator.search(list(lines.values()), nbest)
+        except FloatingPointError as error:
+            line, reason = str(error).split(": ", 1)
+            first = [*lines.values()][int(line.split()[1]) - 1]
+            raise OptionError(f"the sentence {first[:60]!r}: {reason}") from None
+        for place, hypotheses in zip(lines, found):
+            result[place] = [self._translation(one) for one in hypotheses]
         return result
 
     def _translation(self, found: runtime.Hypothesis) -> Translation:

@@ -253,7 +253,7 @@ def main(arguments=None):
     try:
         translator = Translator(args.folder, args.beam, args.lenpen, args.threads)
         before, block = 0, 1 if sys.stdin.isatty() else max(1, 16 * args.batch_size)
-        while lines := list(itertools.islice(sys.stdin, block)):
+        while lines := [line.rstrip("\n") for line in itertools.islice(sys.stdin, block)]:
             for found in translator.search(lines, 1, args.replace_unknown, args.batch_size, before, True):
                 links = found[0].alignment() if found and args.alignments else []
                 shown = (found[0].text if found else "") + "\t" * args.alignments
