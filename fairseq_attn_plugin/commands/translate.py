@@ -18,10 +18,8 @@ import argparse
 import contextlib
 import io
 import itertools
-import os
-import stat
 import sys
-from typing import Any, Iterable, Iterator, List, Optional, TextIO, Tuple
+from typing import Any, Iterator, List, Optional, TextIO, Tuple
 
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options, add_overrides_option
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options
@@ -37,7 +35,7 @@ from fairseq_attn_plugin.text.lines import iter_lines, to_utf8
 from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences
 from fairseq_attn_plugin.writing import check_output, whole_text
 
-BUFFER = 1024  # lines of a file that are read before the first of them is translated
+BUFFER = 1024  # lines of a file that are read before the first of them is translated; of a pipe 64 bytes for each
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -71,22 +69,18 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"--input {args.input}: is given beside sentences; leave one of them out")
     check_output("--out", args.out, [args.input])
     translator = _translator(args)
-    for stream, encoding in ((sys.stdin, "utf-8-sig"), (sys.stdout, "utf-8")):
-        if isinstance(stream, io.TextIOWrapper):
-            # a line ends at \n alone, so that the output stays parallel
-            stream.reconfigure(encoding=encoding, errors="strict", newline="\n")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="strict", newline="\n")
     with contextlib.ExitStack() as files:
-        lines: Iterable[str] = args.text or sys.stdin
-        if args.input:
-            lines = iter_lines(args.input, f"--input {args.input}")
         out: Optional[TextIO] = None
         if args.out:
             out = files.enter_context(whole_text(args.out, f"--out {args.out}: cannot be written"))
-        size = BUFFER if args.text or args.input or _is_file(sys.stdin) else 1  # a pipe or a terminal waits for answers
-        numbered, longer = enumerate(_decoded(lines)), []
-        while some := list(itertools.islice(numbered, size)):
-            longer += [number + 1 for number, line in some if has_several_sentences(line)]
-            for row in _rows(translator, some, args):
+        count, longer = 0, []
+        for lines in _lines(args):
+            numbered = list(enumerate(lines, count))
+            count += len(lines)
+            longer += [number + 1 for number, line in numbered if has_several_sentences(line)]
+            for row in _rows(translator, numbered, args):
                 print(row, file=out or sys.stdout, flush=out is None)
     if longer:
         others = f" and {counted(len(longer) - 1, 'other')}" if len(longer) > 1 else ""
@@ -109,20 +103,31 @@ def _translator(args: argparse.Namespace) -> Any:
     return Translator.of_options(args)
 
 
-def _decoded(lines: Iterable[str]) -> Iterator[str]:
+def _lines(args: argparse.Namespace) -> Iterator[List[str]]:
+    """The lines in lists that are searched together. Who waits for an answer to a line has it before the next one."""
+    if args.text:
+        yield args.text
+    elif args.input:
+        lines = iter_lines(args.input, f"--input {args.input}")
+        while some := list(itertools.islice(lines, BUFFER)):
+            yield some
+    else:
+        stream: Any = sys.stdin.buffer
+        rest, encoding = b"", "utf-8-sig"
+        while came := stream.read1(64 * BUFFER):  # of a pipe what is there
+            *ended, rest = (rest + came).split(b"\n")  # a line ends at \n alone, so that the output stays parallel
+            if ended:
+                yield _decoded(b"\n".join(ended), encoding)
+                encoding = "utf-8"
+        if rest:
+            yield _decoded(rest, encoding)
+
+
+def _decoded(text: bytes, encoding: str) -> List[str]:
     try:
-        for line in lines:
-            yield line.rstrip("\n")
+        return text.decode(encoding).split("\n")
     except UnicodeDecodeError as error:
         raise OptionError(f"standard input: is not UTF-8; {to_utf8(error)}") from None
-
-
-def _is_file(stream: TextIO) -> bool:
-    """Whether nobody waits for the answer to a line before the next one comes."""
-    try:
-        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 def _rows(translator: Any, numbered: List[Tuple[int, str]], args: argparse.Namespace) -> Iterator[str]:

@@ -18,7 +18,7 @@ import torch
 from in_process import run_tool
 
 from fairseq_attn_plugin import cli
-from fairseq_attn_plugin.commands.translate import _columns
+from fairseq_attn_plugin.commands.translate import _columns, _lines
 from fairseq_attn_plugin.decoding.export import exported_folder, runtime
 from fairseq_attn_plugin.decoding.export.exported_folder import flaw_of
 from fairseq_attn_plugin.decoding.export.onnx_graphs import bound_loops
@@ -460,6 +460,13 @@ def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines,
     for size in ("0", "-1"):
         with pytest.raises(SystemExit, match=f"^translate.py: error: --batch-size {size}: must be at least 1$"):
             given(b"ama\n", lambda: runtime.main(["--folder", folder, f"--batch-size={size}"]), monkeypatch)  # noqa: B023
+
+
+def test_lines_of_a_pipe_are_translated_as_they_come(monkeypatch):
+    pieces = iter([b"\xef\xbb\xbfama\nbe", b"l", b"\n\ncor \xc3", b"\xa4\n", b"dun", b""])
+    stream = Namespace(read1=lambda size: next(pieces))
+    monkeypatch.setattr(sys, "stdin", Namespace(buffer=stream))
+    assert list(_lines(Namespace(text=[], input=None))) == [["ama"], ["bel", ""], ["cor ä"], ["dun"]]
 
 
 def test_words_that_attend_to_the_end_alone_have_no_link():
