@@ -121,7 +121,7 @@ def _prepare(args: argparse.Namespace, corpus: Corpus, out: Path, chosen: Dict[s
         job = Job(corpus, args, folder, partial, languages)
         READERS.get(args.corpus, lambda job: job.splits(corpus.splits))(job)
         if languages:
-            log = out.parent / "subwords.log"
+            log = out.with_name(f"{out.name}.subwords.log")
             if args.subwords != "none":
                 print(f"{args.out}: learning and applying subwords ({args.subwords}; log: {log})", flush=True)
             shell = functools.partial(run_quietly, log)

@@ -94,7 +94,7 @@ def test_a_failing_tool_shows_the_end_of_its_log(prepare, corpus_folder, tmp_pat
     monkeypatch.setattr(tools, "environment", lambda: {**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"})
     multi30k(corpus_folder)
     done = prepare("multi30k", check=False, data=corpus_folder, subword_size=60)
-    assert done.error == f"subword-nmt failed, see {tmp_path / 'subwords.log'}; the same command does what is left"
+    assert done.error == f"subword-nmt failed, see {done.out}.subwords.log; the same command does what is left"
     assert done.stderr.endswith("a line\nthe reason\n") and not done.out.exists()
 
 
