@@ -31,7 +31,7 @@ from ..options import need, option
 from ..text.documents import class_names
 from .architectures import register_architecture
 from .configuration import offers_attention_options
-from .unused_options import check_attention_options
+from .unused_options import check_attention_options, check_idle
 
 # Options of a decoder's attention that a single query does not use. The model has its own attention_hidden_dim.
 _UNUSED = ("attention_bias", "attention_max_normalize", "attention_hidden_dim")
@@ -42,6 +42,13 @@ POOLINGS = ("attention", "mean")
 def _document_attentions() -> List[str]:
     """The mechanisms that can pool a document by one query."""
     return [name for name in attentions.names() if "documents" in attentions.attention_class(name).takes]
+
+
+def _score(cfg: Any) -> Optional[str]:
+    """The score; None: the mechanism's own."""
+    if cfg["attention_score"] is None and cfg["attention"] == "soft":
+        return "additive"  # the paper's
+    return cfg["attention_score"]  # type: ignore[no-any-return]
 
 
 @offers_attention_options(
@@ -157,10 +164,18 @@ class HANModel(BaseFairseqModel):
 
     @classmethod
     def check_training(cls, cfg: Any) -> None:
-        """Raises OptionError for options of attention that have no effect in a training."""
+        """Raises OptionError for options that have no effect in a training."""
         model = cfg["model"]
+        defaults = MODEL_DATACLASS_REGISTRY[model["_name"]]()
         off = "--pooling mean" if model["pooling"] == "mean" else None
-        check_attention_options(model, MODEL_DATACLASS_REGISTRY[model["_name"]](), off)
+        check_attention_options(model, defaults, off, _score(model))
+        without = {}
+        # not of layers that the architecture lacks: recipes give the same sizes to han and han_flat
+        if model["document_encoder"] == "flat" and defaults.document_encoder != "flat":
+            without["sentence_hidden_size"] = "with --document-encoder flat"
+        if model["rnn"] == "none" and defaults.rnn != "none":
+            without.update(dict.fromkeys(("word_hidden_size", "sentence_hidden_size"), "with --rnn none"))
+        check_idle(model, defaults, without)
 
     @classmethod
     def build_pooling(cls, cfg: Any, dim: int) -> Any:
@@ -168,8 +183,7 @@ class HANModel(BaseFairseqModel):
             return mean_pooling
         mechanism = attentions.attention_class(cfg.attention)
         options = {name: cfg[name] for name in attentions.options_taken(mechanism) if name in cfg}
-        if options["attention_score"] is None and cfg.attention == "soft":
-            options["attention_score"] = "additive"  # the paper's
+        options["attention_score"] = _score(cfg)
         return AttentionPooling(cfg.attention, dim, **options)
 
     def register_classification_head(self, name: str, num_classes: int, **unused: Any) -> None:

@@ -17,13 +17,16 @@ from .encoder_architectures import has_hidden_size
 OF_RECURRENT_ENCODERS = ("encoder_bidirectional", "encoder_rnn", "encoder_dropout_in", "encoder_dropout_out")
 
 
-def check_attention_options(config: Mapping[str, Any], defaults: Any, off: Optional[str] = None) -> None:
+def check_attention_options(
+    config: Mapping[str, Any], defaults: Any, off: Optional[str] = None, score: Optional[str] = None
+) -> None:
     """Checks that the options of attention that are given have an effect. Files are checked where a model is built.
 
     Args:
         config: the options of a model
         defaults: the configuration of its architecture
         off: the option by which the model has no attention, with its value
+        score: the model's score where none is given; None: the mechanism's
 
     Raises:
         OptionError: an option is given and has no effect
@@ -45,7 +48,7 @@ def check_attention_options(config: Mapping[str, Any], defaults: Any, off: Optio
     bias = config.get("attention_bias", "")
     if bias and not attentions.parse_biases(bias):
         raise OptionError(f"--attention-bias {bias}: names no bias; choose from {', '.join(attentions.BIASES.names())}")
-    idle = _idle(mechanism, config)
+    idle = _idle(mechanism, config, score)
     if _has_posterior(config):  # it has a normaliser, too
         normalizer = config["posterior_normalizer"]
         given = [name for name in given if normalizer not in attentions.NORMALIZERS.having(name)]
@@ -63,18 +66,19 @@ def _has_posterior(config: Mapping[str, Any]) -> bool:
     return parse_boolean("--latent-posterior", config.get("latent_posterior", "False"))
 
 
-def _idle(mechanism: Any, config: Mapping[str, Any]) -> Dict[str, str]:
+def _idle(mechanism: Any, config: Mapping[str, Any], score: Optional[str]) -> Dict[str, str]:
     """The options of scores, normalisers and biases that have no effect beside the others, and why."""
     if "bias" not in mechanism.takes:
         without = (*attentions.SCORES.options(), *attentions.BIASES.options())
         why = f"with --attention {config['attention']}, which has no scores"
         return dict.fromkeys(("attention_score", *without), why)
-    # a model may have biases not at all, and a score of its own where none is given
-    idle = attentions.idle_options(mechanism, lambda name: config.get("attention_" + name, ""))
+    chosen = {**config, "attention_score": config["attention_score"] or score}
+    # a model may have no biases, and a mechanism of another package a score of its own
+    idle = attentions.idle_options(mechanism, lambda name: chosen.get("attention_" + name, ""))
     return {
         name: f"without {parts.option} {' or '.join(parts.having(name))}"
         for name, parts in idle.items()
-        if parts is not attentions.SCORES or config["attention_score"]
+        if parts is not attentions.SCORES or chosen["attention_score"] or hasattr(mechanism, "default_score")
     }
 
 
@@ -119,6 +123,20 @@ def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
         without["forget_bias"] = "without an LSTM"
     if config["lexicon"] is None:
         without["lexicon_epsilon"] = "without --lexicon"
+    check_idle(config, defaults, without)
+
+
+def check_idle(config: Mapping[str, Any], defaults: Any, without: Mapping[str, str]) -> None:
+    """Checks that none of some options is given.
+
+    Args:
+        config: the options of a model
+        defaults: the configuration of its architecture
+        without: the options that have no effect, and why
+
+    Raises:
+        OptionError: one of them is given
+    """
     for name, why in without.items():
         value = config[name]
         if value != getattr(defaults, name) and (value or isinstance(value, bool)):  # 0 and None switch a part off

@@ -1,6 +1,7 @@
 """Document classifiers against a loop over documents, sentences and words; padding, batches and options."""
 
 import copy
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from models_for_tests import dictionary, fake_task
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.models.han import HANConfig
+from fairseq_attn_plugin.models.han import HANConfig, HANModel
 from fairseq_attn_plugin.modules.encoders import ragged
 from fairseq_attn_plugin.modules.encoders.ragged import make_blocks
 from fairseq_attn_plugin.options import file_options
@@ -232,3 +233,22 @@ def test_wrong_options_are_one_line(options, message):
     with pytest.raises(OptionError, match=message) as error:
         build(**options)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arch", "options", "message"),
+    [
+        ("han", {"rnn": "none", "word_hidden_size": 64}, "--word-hidden-size 64: has no effect with --rnn none; .*"),
+        ("han", {"rnn": "none", "sentence_hidden_size": 64}, "--sentence-hidden-size 64: has no effect with --rnn.*"),
+        ("han", {"document_encoder": "flat", "sentence_hidden_size": 64}, "--sentence-.* 64: has no effect with --d.*"),
+        ("han", {"attention_score": "dot", "attention_hidden_dim": 64}, "--attention-hidden-dim 64: has no effect .*"),
+        ("han", {"attention": "mqt", "attention_hidden_dim": 64}, "--attention-hidden-dim 64: has no effect without.*"),
+        ("han_mean", {"attention_score": "dot"}, "--attention-score dot: there is no attention with --pooling mean.*"),
+    ],
+)
+def test_an_option_without_effect_is_refused(arch, options, message):
+    defaults = {**asdict(MODEL_DATACLASS_REGISTRY[arch]()), "_name": arch}
+    for ours in ({}, {"attention_hidden_dim": 64} if arch == "han" else {}, {"word_hidden_size": 64, "rnn": "gru"}):
+        HANModel.check_training({"model": {**defaults, **ours}})
+    with pytest.raises(OptionError, match=f"^{message}$"):
+        HANModel.check_training({"model": {**defaults, **options}})

@@ -115,6 +115,8 @@ TRANSFORMER, ADAPTIVE = {"encoder_arch": "transformer"}, {"adaptive_softmax_cuto
     ("arch", "options", "more", "message"),
     [
         ("lstm_soft", {}, {"lexicon_epsilon": 0.1}, "has no effect without --lexicon.*"),
+        ("lstm_soft", {}, {"attention_hidden_dim": 64}, "has no effect without --attention-score additive.*"),
+        ("lstm_soft", {"attention": "local-m"}, {"attention_hidden_dim": 64}, "has no effect without --attention-.*"),
         ("lstm_latent_small", {**TRANSFORMER, "latent_posterior": "False"}, {"encoder_rnn": "gru"}, "has no effect .*"),
         (
             "lstm_latent_small",
@@ -151,6 +153,7 @@ def test_an_option_without_effect_is_refused(arch, options, more, message):
 
 def test_an_option_with_an_effect_is_not():
     check_training("lstm_soft", {"lexicon": "lexicon.tsv", "lexicon_epsilon": 0.1})
+    check_training("lstm_adm_aqt", {"attention_hidden_dim": 64})  # whose score is additive
     build("lstm_adm", rnn="gru")  # whose forget bias has no gate
     # of the posterior's LSTMs
     sizes = {"encoder_rnn": "gru", "encoder_hidden_size": 64, "encoder_dropout_in": 0.3, "encoder_dropout_out": 0.4}
