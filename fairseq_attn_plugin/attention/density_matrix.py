@@ -60,7 +60,6 @@ class ADMConfig(AttentionConfig):
         "minus their mean over the sentence (default: encodings)",
         before="keys",
     )
-    nodes: int = option(12, "aqt: Chebyshev nodes (default: 12, exact to float32's rounding)")
 
 
 class ADMMemory(NamedTuple):
@@ -86,7 +85,6 @@ class DensityMatrixAttention(ScoredAttention):
         known = ("centred-keys", "encodings", "keys")
         if config.pairs not in known:
             raise OptionError(f"--adm-pairs {config.pairs}: unknown pairs; choose from {', '.join(known)}")
-        need_own(1 <= config.nodes <= 64, config, "nodes", "between 1 and 64; 12 is exact to float32's rounding")
 
     def _matrix(self) -> nn.Linear:
         """W, which `general` shares."""
@@ -195,6 +193,11 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
         return scores
 
 
+@dataclass
+class AQTConfig(ADMConfig):
+    nodes: int = option(12, "Chebyshev nodes of aqt (default: 12, exact to float32's rounding)")
+
+
 @register_attention("aqt")
 class AdditiveDensityMatrix(DensityMatrixAttention):
     """Equations 10 and 12: sigma_jk = w . tanh(tanh(x_j + x_k) + q) with, by ``--adm-pairs``,
@@ -202,10 +205,13 @@ class AdditiveDensityMatrix(DensityMatrixAttention):
     keys: x = W h, centred or not, q = s;   encodings: x = h, q = P s, the state in the width of the encodings.
     """
 
+    Config = AQTConfig
     default_score = "additive"
+    config: AQTConfig
 
-    def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
+    def __init__(self, query_dim: int, memory_dim: int, config: AQTConfig):
         super().__init__(query_dim, memory_dim, config)
+        need_own(1 <= config.nodes <= 64, config, "nodes", "between 1 and 64; 12 is exact to float32's rounding")
         self.projection = self.query_projection = None
         if config.pairs == "encodings":
             self.query_projection = projection(query_dim, memory_dim, bias=False)

@@ -17,7 +17,8 @@ QUERY, MEMORY = 3, 5
 
 def build(name, **options):
     torch.manual_seed(3)
-    module = build_attention(name, query_dim=QUERY, memory_dim=MEMORY, nodes=28, **options).double()
+    options = {"nodes": 28, **options} if name == "aqt" else options
+    module = build_attention(name, query_dim=QUERY, memory_dim=MEMORY, **options).double()
     for parameter in module.parameters():
         torch.nn.init.uniform_(parameter, -1.0, 1.0)
     return module

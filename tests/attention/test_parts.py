@@ -132,7 +132,7 @@ def test_a_bias_that_is_missing_in_an_earlier_checkpoint_is_named():
 
 def test_options_may_be_named_in_full_or_without_attention():
     for name in ("attention_bias_dim", "bias_dim"):
-        module = build_attention("mqt", query_dim=4, memory_dim=4, bias="position", nodes=5, **{name: 7})
+        module = build_attention("aqt", query_dim=4, memory_dim=4, bias="position", nodes=5, **{name: 7})
         assert module.biases.position.vector.shape == (7,) and module.config.nodes == 5
     with pytest.raises(OptionError, match="attention soft has no option 'bias_with'; it has attention_bias, "):
         build_attention("soft", query_dim=4, memory_dim=4, bias_with=7)

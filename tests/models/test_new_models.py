@@ -115,6 +115,7 @@ TRANSFORMER, ADAPTIVE = {"encoder_arch": "transformer"}, {"adaptive_softmax_cuto
     ("arch", "options", "more", "message"),
     [
         ("lstm_soft", {}, {"lexicon_epsilon": 0.1}, "has no effect without --lexicon.*"),
+        ("lstm_adm", {}, {"adm_nodes": 8}, "--attention mqt has no such option; .* choose --attention aqt"),
         ("lstm_soft", {}, {"attention_hidden_dim": 64}, "has no effect without --attention-score additive.*"),
         ("lstm_soft", {"attention": "local-m"}, {"attention_hidden_dim": 64}, "has no effect without --attention-.*"),
         ("lstm_latent_small", {**TRANSFORMER, "latent_posterior": "False"}, {"encoder_rnn": "gru"}, "has no effect .*"),
