@@ -208,7 +208,8 @@ class Attention(nn.Module):
         return {}
 
     def parameter_penalties(self) -> Dict[str, Penalty]:
-        """Terms of the loss per word that depend on parameters only, by name."""
+        """Terms of the loss per word, or per sentence with ``--sentence-avg``, that depend on parameters only, by
+        name."""
         return {}
 
     def log_weights(self, weights: Tensor, scores: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:

@@ -35,10 +35,16 @@ from .soft import SoftAttention, SoftMemory
 class StructuredConfig(AttentionConfig):
     prefix: ClassVar[str] = "structured"
 
-    scale: float = option(2.0, "lambda, the sum of structured attention's weights (default: 2, as in the paper)")
+    scale: float = option(
+        2.0,
+        "lambda, the sum of structured attention's weights, unless --attention-max-normalize divides them (default: 2, "
+        "as in the paper)",
+    )
     zero_init: bool = option(False, "start the transition potentials from zero, which is no coupling of neighbours")
     l2: float = option(
-        0.005, "factor of the squared transition potentials, halved, in the loss per word (default: 0.005)"
+        0.005,
+        "factor of the squared transition potentials, halved, in the loss per word, or per sentence with "
+        "--sentence-avg (default: 0.005)",
     )
 
 

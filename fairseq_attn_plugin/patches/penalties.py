@@ -68,7 +68,7 @@ def _with_penalties(criterion: Any, original: Any) -> Any:
         for module in model.modules():
             if isinstance(module, Attention):
                 for name, (value, weight) in module.parameter_penalties().items():
-                    # per word, and fairseq divides the sum of all losses by that of all sample sizes
+                    # per word or sentence: fairseq divides the sum of all losses by that of all sample sizes
                     loss = loss + weight * sample_size * value if criterion.training else loss
                     logged[name] = logged.get(name, 0) + value.detach() * words
         for name, (value, weight) in found.items():
