@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 
@@ -13,7 +14,7 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.optim import OPTIMIZER_DATACLASS_REGISTRY
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_DATACLASS_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
@@ -117,6 +118,13 @@ def test_what_papers_have_changes_the_model(hydra_dir):
         wanted = yaml.safe_load((CONFIGS / "paper" / f"{name}.yaml").read_text(encoding="utf-8"))["model"]
         found = composed(experiment)["model"]
         assert wanted and {key: found[key] for key in wanted} == wanted
+
+
+@pytest.mark.parametrize("model", ["lstm_structured", "lstm_sigmoid"])
+def test_the_rivals_of_a_paper_have_no_option_without_effect(model, hydra_dir):
+    config = composed("multi30k_structured", f"model={model}")
+    every = {**asdict(MODEL_DATACLASS_REGISTRY[model]()), **config["model"]}
+    MODEL_REGISTRY[model].check_training({**config, "model": every})
 
 
 def assert_the_same(yaml_says, command, given=MappingProxyType({}), free=()):
