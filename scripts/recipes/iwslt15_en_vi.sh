@@ -10,7 +10,8 @@
 # Paper: Charalampous and Chatzis, "Quantum Statistics-Inspired Neural Attention"; layers and sizes of its models:
 # PAPER_MODEL in fairseq_attn_plugin/models/architectures.py. Tutorial: Luong, Brevdo and Zhao 2017,
 # github.com/tensorflow/nmt, whose settings for this corpus the paper takes over.
-# Scores: of the tokenised text, as in the paper; the corpus has no other references.
+# Scores: of the tokenised text, as in the paper; the corpus has no other references. Hypotheses are ranked by log p per
+# word, fairseq's default; the tutorial ranks by log p, as fairseq-generate --unnormalized does.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

@@ -10,6 +10,7 @@
 # Paper: Charalampous and Chatzis, "Quantum Statistics-Inspired Neural Attention".
 # Tutorial: Luong, Brevdo and Zhao 2017, github.com/tensorflow/nmt, whose settings the paper takes over.
 # Text: Moses-tokenised, with its case. Scores: of the tokenised text, as in the paper, and of the detokenised one.
+# Hypotheses are ranked by log p per word, fairseq's default; the tutorial ranks by log p (--unnormalized).
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
