@@ -146,6 +146,11 @@ def check_read(cfg: Mapping[str, Any]) -> None:
         return  # another package's objective may read all
     read_by = {**READ_BY, **{name: tuple(having(name)) for name in own}}
     defaults = LatentAlignmentConfig()
+    if objective == "soft" and cfg["soft_updates"]:
+        raise OptionError(
+            f"--soft-updates {cfg['soft_updates']}: has no effect with --objective soft, with which all updates are "
+            "soft; leave it out"
+        )
     for name, objectives in read_by.items():
         if objective not in objectives and name in cfg and cfg[name] != getattr(defaults, name):
             raise OptionError(

@@ -306,6 +306,7 @@ def options_of_criterion(**options):
         ({"objective": "marginal", "topk_positions": 3}, "or choose topk-marginal"),
         ({"objective": "elbo-enum", "control_variates": True}, "or choose wake-sleep"),
         ({"objective": "wake-sleep", "kl_weight": 0.5}, "--kl-weight 0.5: --objective wake-sleep does not read it"),
+        ({"objective": "soft", "soft_updates": 5}, "--soft-updates 5: has no effect with --objective soft"),
     ],
 )
 def test_options_that_no_one_reads_are_refused(options, message):
