@@ -5,8 +5,9 @@ weight p_w of the word with the weight of its sentence, so an important word is 
 flat model words are weighted within the document: blue is p_w, and there is no red.
 
 Shades compare with uniform weights, 1/S of S sentences and 1/T of the T words of a sentence (in a flat model of the
-document). A weight r times as great, r = S p_s for a sentence and T p_w sqrt(S p_s) for a word, has the shade
-log(r) / log(8), at least 0 and at most 1: uniform weights have no colour, and shades mean the same in all documents.
+document); weights that do not sum to one are divided by their sum. A weight r times as great, r = S p_s for a sentence
+and T p_w sqrt(S p_s) for a word, has the shade log(r) / log(8), at least 0 and at most 1: uniform weights have no
+colour, and shades mean the same in all documents.
 """
 
 from __future__ import annotations
@@ -39,15 +40,20 @@ def shade(times: float) -> float:
 
 def shaded(document: Any) -> List[Row]:
     """The sentences of a ``Classified`` document with their shades."""
-    shares, count = document.sentence_weights, sum(map(len, document.word_weights))
+    shares, every = document.sentence_weights, [one for weights in document.word_weights for one in weights]
     rows: List[Row] = []
     for k, (words, weights) in enumerate(zip(document.sentences, document.word_weights)):
         weight = None if shares is None else shares[k]
-        times = None if weight is None else len(shares) * max(weight, 0.0)
+        times = None if weight is None else max(weight, 0.0) / _mean(shares)
         # in a flat model words are weighted within the document
-        factor = count if times is None else len(weights) * math.sqrt(times)
+        factor = 1 / _mean(every) if times is None else math.sqrt(times) / _mean(weights)
         rows.append(Row(k + 1, words, weight, weights, times, [factor * one for one in weights]))
     return rows
+
+
+def _mean(weights: List[float]) -> float:
+    """The weight that each would have, if all had the same; 1 where all are zero."""
+    return sum(weights) / len(weights) if any(weights) else 1.0
 
 
 def is_wrong(document: Any) -> bool:

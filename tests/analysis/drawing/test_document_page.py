@@ -39,6 +39,10 @@ def test_shades_compare_with_uniform_weights():
     # a flat model: uniform is 1 of all words of the document
     first, second = shaded(document([["a", "b"], list("cdefgh")], word_weights=[[0.5, 0.5], [0.0] * 6]))
     assert first.word_times == [4, 4] and shade(4) == pytest.approx(2 / 3) and first.times is None
+    # weights of structured attention sum to two, those of sigmoid to any number; a sentence may have none
+    first, second = shaded(document([list("abcd"), ["e"]], [1.6, 0.4], word_weights=[[0.5] * 4, [0.0]]))
+    assert (first.times, second.times, second.word_times) == (pytest.approx(1.6), pytest.approx(0.4), [0])
+    assert first.word_times == pytest.approx([math.sqrt(1.6)] * 4)
 
 
 def test_eight_times_uniform_is_the_full_colour():
