@@ -97,7 +97,7 @@ def _run(args: argparse.Namespace) -> None:
     done = read_settings(folder)
     with contextlib.suppress(OptionError):  # a file was lost: all of them are written again
         if done.get("request") == request and open_model_folder(folder) is not None:  # nothing is read again
-            _conclude(folder, done["scores"], done["pairs"]["test"])
+            _conclude(args, folder, done["scores"], done["pairs"]["test"])
             return
     # mistakes in the corpus are reported before anything is written or imported
     notes: List[str] = []
@@ -137,13 +137,13 @@ def _run(args: argparse.Namespace) -> None:
         for note in (*notes, *left_out):
             say(note)
         scores = run_steps(plan._replace(lock=lock), splits)
-    _conclude(folder, scores, len(splits["test"]))
+    _conclude(args, folder, scores, len(splits["test"]))
 
 
-def _conclude(folder: Path, scores: Dict[str, Any], sentences: int) -> None:
+def _conclude(args: argparse.Namespace, folder: Path, scores: Dict[str, Any], sentences: int) -> None:
     found = ", ".join(f"{name} {scores[name.lower()]['score']}" for name in ("BLEU", "chrF", "TER"))
     print(f"{folder}: {found} on {sentences:,} test sentences")
-    named = shlex.quote(str(folder))
+    named = shlex.join([str(folder), *(word for code in args.user_dir or () for word in ("--user-dir", code))])
     print(f"fairseq-attn translate {named} 'A sentence.'   # also: serve, explore, report, plot, compare, export")
 
 

@@ -68,16 +68,17 @@ def check_model(args: argparse.Namespace) -> str:
         "-a --arch": f"the architecture is chosen by --arch {arch}, before --",
         "--seed": f"the seed is chosen by --seed {args.seed}",
         "--save-dir": "the folder is chosen by --out FOLDER",
-        "--user-dir -s --source-lang -t --target-lang": "is set by --user-dir, --from and --to",
+        "--user-dir": "the folder of code is given by --user-dir FOLDER, before --",
+        "-s --source-lang -t --target-lang": "the languages are given by --from and --to",
         "--criterion --objective": f"the criterion and its objective are chosen by --objective {objective}",
     }
     given = parsed(args.extra)
-    if "--attention" in given:
-        attention_class(given["--attention"])  # an unknown one is refused before the text is prepared
     for option in given:
         for names, message in chosen.items():
             if option in names.split() and (objective or "--objective" not in names):
                 raise OptionError(f"{option}: {message}")
+    if "--attention" in given:
+        attention_class(given["--attention"])  # an unknown one is refused before the text is prepared
     if objective and objective not in OBJECTIVES:
         raise OptionError(f"--objective {objective} is unknown: expected one of {', '.join(OBJECTIVES)}")
     if objective and not usual:

@@ -205,6 +205,8 @@ def test_the_default_objective_of_an_architecture():
         ("-- --seed 3", "--seed: the seed is chosen by --seed 1"),
         ("-- -a lstm", "-a: the architecture is chosen by --arch lstm_adm, before --"),
         ("-- --attention foo", "--attention foo: unknown"),
+        ("-- --attention foo --user-dir own", "--user-dir: the folder of code is given by --user-dir FOLDER"),
+        ("-- -s fr", "-s: the languages are given by --from and --to"),
         ("--arch lstm_latent -- --objective=soft", "--objective: the criterion .* are chosen by --objective marginal"),
     ],
 )

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +114,12 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
         cli.main(["translate", str(out), "--input", str(text), "--nbest", "3", "--alignments"])
         written.append(capfd.readouterr())
     assert written[0] == written[1] and len(written[0].out.splitlines()) > 3 * len(text.read_text().splitlines()) - 6
+
+
+def test_the_last_line_is_a_command_that_runs(capsys):
+    scores = {name: {"score": 1.0} for name in ("bleu", "chrf", "ter")}
+    command._conclude(Namespace(user_dir=["my code"]), Path("model"), scores, 5)
+    assert "\nfairseq-attn translate model --user-dir 'my code' 'A sentence.' " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from fairseq_attn_plugin.analysis.alignment.evaluation import Evaluation, error_
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS, add_linking_options, describe_linking, linking_of
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
 from fairseq_attn_plugin.analysis.folders import with_attention
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, write_json
@@ -28,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_gold_options(parser, "gold alignments", required=True)
     parser.add_argument("--json", metavar="FILE", help="also write the figures to FILE")
     add_linking_options(parser)
+    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Optional
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.outputs.confidence import Correlation, correlate, sentence_chrf
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_reference
 from fairseq_attn_plugin.analysis.pages.document import markdown_table
@@ -33,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=12345, help="random seed of the bootstrap (default: 12345)")
     parser.add_argument("--json", metavar="FILE", help="also write all figures to FILE")
     parser.add_argument("--weights", metavar="NAME", help="matrix to use (default: attention)")
+    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:

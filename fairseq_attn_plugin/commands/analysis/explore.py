@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from fairseq_attn_plugin.analysis.folders import BEAM, add_sentence_options, sentence_numbers, with_attention
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.pages.frame import check_page
 from fairseq_attn_plugin.analysis.web.explore import FIRST, explore
 from fairseq_attn_plugin.options import at_least
@@ -23,6 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", required=True, metavar="FILE.html", help="page to write")
     add_sentence_options(parser, f"{FIRST}")
+    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ import sys
 from typing import Collection, Dict
 
 from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.analysis.outputs.frequency import (
     REFERENCE,
@@ -36,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--train", required=True, metavar="TEXT", help="target side of the training text")
     parser.add_argument("--reference", required=True, metavar="REF", help="references: text, or records")
     parser.add_argument("--json", metavar="FILE", help="JSON file to write all numbers to")
+    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -16,6 +16,7 @@ import sys
 
 from fairseq_attn_plugin.analysis.alignment.lagging import lagging_of
 from fairseq_attn_plugin.analysis.folders import with_attention
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.pages.document import markdown_table
 from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.errors import OptionError
@@ -27,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold", type=float, default=0.0, metavar="W", help="weights up to W are no reading (default: 0)"
     )
+    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:

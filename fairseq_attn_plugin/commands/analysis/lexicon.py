@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.lexicon import PairCounts, count_records, estimate_lexicon
 from fairseq_attn_plugin.analysis.folders import with_attention
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.analysis.records.record import LEVELS
 from fairseq_attn_plugin.errors import OptionError
@@ -43,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top", type=int, default=10, help="greatest number of translations of a source word (default: 10)"
     )
+    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:

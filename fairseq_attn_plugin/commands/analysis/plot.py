@@ -23,6 +23,7 @@ from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import END, FIRST, choose_sentences, panels_of, weights_of
 from fairseq_attn_plugin.analysis.folders import BEAM, add_sentence_options, sentence_numbers, with_attention
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
@@ -48,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="matrices to draw: attention; of latent models also posterior, bayes (default: attention and a posterior)",
     )
     add_gold_options(parser, "gold alignments of the words, drawn as boxes")
+    add_user_dir_option(parser)
 
 
 def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:
