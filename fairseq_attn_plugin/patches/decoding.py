@@ -21,6 +21,7 @@ import torch
 
 from ..added_options import add_options
 from ..attention import Option
+from ..errors import OptionError
 from ..options import need
 from ..ranges import check_search
 from .wrapping import Patch
@@ -101,6 +102,18 @@ def _with_plain_options(main: Callable[..., Any]) -> Callable[..., Any]:
     return _main
 
 
+def _refusing(main: Callable[..., Any]) -> Callable[..., Any]:
+    def interactive(cfg: Any) -> Any:
+        options = cfg.generation
+        if options.score_reference:
+            raise OptionError("--score-reference: needs references, which fairseq-generate reads; leave it out")
+        hard = options.print_alignment != "soft"
+        need(hard, options, "print_alignment", "hard; fairseq-generate and fairseq-attn extract write weights")
+        return main(cfg)
+
+    return interactive
+
+
 def _of_lists(string: Callable[..., str]) -> Callable[..., str]:
     def from_indices(self: Any, tensor: Any, *args: Any, **options: Any) -> str:
         flat = torch.is_tensor(tensor) and tensor.dim() == 1
@@ -114,6 +127,7 @@ GENERATION_LOOP = Patch(
     reason="fairseq-generate spends as long between the batches as a fast search in them",
     wraps={
         "fairseq_cli.generate:_main": _with_plain_options,
+        "fairseq_cli.interactive:main": _refusing,
         "fairseq.data.dictionary:Dictionary.string": _of_lists,
     },
 )

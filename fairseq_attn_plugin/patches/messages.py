@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from fairseq_attn_plugin.errors import OptionError, Rule, annotate, did_you_mean, explain_by, install_hook
+from fairseq_attn_plugin.options import flag
 
 from .wrapping import MakeWrapper, Patch
 
@@ -105,6 +106,10 @@ REMEDIES: Tuple[Tuple[str, str], ...] = (
     (
         "min_len cannot be larger than max_len",
         "--min-len: is greater than the greatest length of a translation, which --max-len-a and --max-len-b give",
+    ),
+    (
+        r"Sentences lengths should not exceed max_tokens=(?P<tokens>\d+)",
+        "--max-tokens {tokens} (of validation --max-tokens-valid): a sentence is longer; raise it",
     ),
     ("Seed must be between 0", "--seed: must be 0 or more and less than 2^32"),
     (
@@ -255,6 +260,13 @@ def no_constraints(_error: Exception, arguments: Dict[str, Any]) -> Optional[str
     return "--constraints: fairseq-interactive reads them, after a tab in each line; leave it out with other tools"
 
 
+def no_subwords(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """A file of subwords that is none: the libraries name no option."""
+    name = next(name for name in ("bpe_codes", "sentencepiece_model") if hasattr(arguments["cfg"], name))
+    unreadable = isinstance(error, (RuntimeError, UnicodeDecodeError))
+    return f"{flag(name)} {getattr(arguments['cfg'], name)}: is no model of subwords ({error})" if unreadable else None
+
+
 def _unless_refused(save: Callable[..., Any]) -> Callable[..., Any]:
     """A training that a user's mistake ends has nothing to save as ``crash.pt``."""
 
@@ -286,6 +298,8 @@ ERRORS = Patch(
         "fairseq.options:parse_args_and_arch": explained(no_architecture),
         "fairseq.trainer:Trainer.save_checkpoint": _unless_refused,
         "fairseq.search:LexicallyConstrainedBeamSearch.init_constraints": explained(no_constraints),
+        "fairseq.data.encoders.subword_nmt_bpe:SubwordNMTBPE.__init__": explained(no_subwords),
+        "fairseq.data.encoders.sentencepiece_bpe:SentencepieceBPE.__init__": explained(no_subwords),
     },
     extra=_show,
 )

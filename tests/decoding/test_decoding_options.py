@@ -115,6 +115,7 @@ def test_what_is_not_given_is_not_checked():
         ("--constraints", "--constraints: fairseq-interactive reads them"),
         ("--num-workers 99999999999", "--num-workers 99999999999: must be 0 to 1000"),
         ("--shard-id 3", "--shard-id 3: must be less than --num-shards 1"),
+        ("--max-tokens 3", "--max-tokens 3 (of validation --max-tokens-valid): a sentence is longer; raise it"),
     ],
 )
 def test_mistakes(options, line, command):
@@ -130,6 +131,18 @@ def test_mistakes(options, line, command):
 )
 def test_subwords_of_raw_text_need_their_file(options, line, command):
     assert command("interactive", "--bpe", "subword_nmt", *options, fails=True).error == line
+
+
+@pytest.mark.parametrize("kind, option", [("subword_nmt", "--bpe-codes"), ("sentencepiece", "--sentencepiece-model")])
+def test_a_file_that_is_no_model_of_subwords(kind, option, command, tmp_path):
+    (tmp_path / "file").write_bytes(b"\x80\x02")
+    failed = command("interactive", "--bpe", kind, option, tmp_path / "file", fails=True)
+    assert failed.error.startswith(f"{option} {tmp_path / 'file'}: is no model of subwords (")
+
+
+@pytest.mark.parametrize("option", ["--print-alignment soft", "--score-reference"])
+def test_options_that_interactive_translation_lacks(option, command):
+    assert command("interactive", *option.split(), fails=True).error.startswith(f"{option}: ")
 
 
 def test_text_that_is_not_utf8(command, tmp_path):
