@@ -14,7 +14,7 @@ __all__ = ["PATCHES", "Patch", "install"]
 # what a later patch wraps is outside of what an earlier one wraps: checks of checkpoints see the others' messages, and
 # what is asked of a trained model comes after the checks
 MODULES = (
-    "messages command_lines safe_files.literals numbers todays_torch right_results resuming data_folders "
+    "messages command_lines safe_files.literals numbers todays_torch right_results resuming validation data_folders "
     "safe_files.checkpoints trained_models decoding penalties vocabulary_losses cuda_graphs"
 )
 _MODULES = [import_module(f"{__name__}.{name}") for name in MODULES.split()]

@@ -1,0 +1,25 @@
+"""A training whose first validation would fail ends before its first update, or says which option is wrong."""
+
+import pytest
+from fairseq.trainer import Trainer
+from in_process import run_tool
+from training import TRAINING
+
+from cli import TINY, USER_DIR
+
+
+@pytest.mark.parametrize(
+    ("options", "line", "updates"),
+    [
+        ("--max-tokens-valid 3", "--max-tokens 3 (of validation --max-tokens-valid): a sentence is longer", 0),
+        ("--max-source-positions 3", "Size of sample #", 0),
+        ("--best-checkpoint-metric bleu", "--best-checkpoint-metric bleu: needs --eval-bleu", 0),
+        ("--best-checkpoint-metric xyzzy", "--best-checkpoint-metric xyzzy: must be a figure of the validation", 1),
+    ],
+)
+def test_mistakes(options, line, updates, tiny_data, tmp_path, monkeypatch):
+    train, done = Trainer.train_step, []
+    monkeypatch.setattr(Trainer, "train_step", lambda *args, **more: done.append(1) or train(*args, **more))
+    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], *TRAINING, *options.split()]
+    failed = run_tool(*command, "--max-update", 1, "--save-dir", tmp_path, fails=True)
+    assert failed.error.startswith(line) and len(done) == updates
