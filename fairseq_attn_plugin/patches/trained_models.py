@@ -138,7 +138,7 @@ def take_lexicon(models: Any, overrides: Dict[str, Any], task: Any) -> None:
     (:func:`as_written`) and with the options that were saved with them, and old checkpoints have no epsilon.
 
     Raises:
-        OptionError: the epsilon is not a positive number, or the lexicon cannot be read
+        OptionError: the epsilon is not a positive number or no model has a lexicon, or the lexicon cannot be read
     """
     path, epsilon = overrides.get("lexicon"), overrides.get("lexicon_epsilon")
     if epsilon is not None and not (isinstance(epsilon, (int, float)) and epsilon > 0):
@@ -148,6 +148,8 @@ def take_lexicon(models: Any, overrides: Dict[str, Any], task: Any) -> None:
             model.decoder.lexicon.read(path, task.source_dictionary, task.target_dictionary)
         if epsilon is not None:
             model.decoder.lexicon.epsilon = float(epsilon)
+    if epsilon is not None and not any(model.decoder.lexicon.active for model in filter(takes_lexicon, models)):
+        raise OptionError(f"--lexicon-epsilon {epsilon}: has no effect without --lexicon; leave it out")
 
 
 OVERRIDES = Patch(

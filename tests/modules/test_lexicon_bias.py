@@ -215,6 +215,8 @@ def test_lexicons_of_trained_models(arch, options, takes, file):
         take_lexicon([other, model], overrides, task)
         assert model.decoder.lexicon.active and not other.decoder.lexicon.active
         assert model.decoder.lexicon.epsilon == 0.5
+        with pytest.raises(OptionError, match="--lexicon-epsilon 0.5: has no effect without --lexicon"):
+            take_lexicon([build(arch, task, **options)], {"lexicon_epsilon": 0.5}, task)
         with pytest.raises(OptionError, match="--lexicon-epsilon 0.0: must be a number above 0"):
             take_lexicon([model], {"lexicon_epsilon": 0.0}, task)
     else:
