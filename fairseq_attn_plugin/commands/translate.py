@@ -18,6 +18,7 @@ import argparse
 import contextlib
 import io
 import itertools
+import os
 import sys
 from typing import Any, Iterator, List, Optional, TextIO, Tuple
 
@@ -67,6 +68,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     if args.text and args.input:
         raise OptionError(f"--input {args.input}: is given beside sentences; leave one of them out")
+    for text in filter(os.path.isfile, args.text):
+        raise OptionError(f"{text}: is a file; --input {text} translates its lines")
     check_output("--out", args.out, [args.input])
     translator = _translator(args)
     if isinstance(sys.stdout, io.TextIOWrapper):

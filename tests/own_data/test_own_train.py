@@ -166,6 +166,7 @@ def test_mistakes_of_translate(tmp_path, tiny_data):
     for options, said in [
         ([str(tiny_data), "x"], "is no model folder, checkpoint or exported model"),
         ([str(tiny_data), "x", "--input", "y"], "--input y: is given beside sentences"),
+        ([str(tiny_data), "x", __file__], f"{__file__}: is a file; --input {__file__} translates its lines"),
         ([str(tiny_data), "x", "--nbest", "9"], "--nbest 9"),
     ]:
         with pytest.raises(OptionError, match=said):
