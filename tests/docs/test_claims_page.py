@@ -89,7 +89,9 @@ def sayings():
     yield f"{against(E15, 'lstm_adm', 'lstm_soft')}, p = {p(E15, 'lstm_adm', 'lstm_soft'):.2f}"
     slow = "lstm_adm_centred_drop", "lstm_soft_drop"
     yield f"{against(E10_SLOW, *slow)}, p = {p(E10_SLOW, *slow):.3f}"
-    level = (("tatoeba-de-en-epoch4", 2), ("ro-en-epoch8", 2), ("tatoeba-en-vi-epoch30", 2))
+    own = "multi30k-de-en-paper-models"
+    yield f"{deviations(own, 'mqt')} against {deviations(own, 'soft')} per cent; over keys"
+    level = ((own, 2), ("tatoeba-de-en-epoch4", 2), ("ro-en-epoch8", 2), ("tatoeba-en-vi-epoch30", 2))
     for file, digits in (("iwslt15-vi-en", 3), ("tatoeba-en-es-epoch12", 3), *level):
         yield f"{against(file, 'lstm_adm', 'lstm_soft')}, p = {p(file, 'lstm_adm', 'lstm_soft'):.{digits}f}"
     yield f"`mqt` loses {lost(E10_SLOW, 'mqt')} per cent of them, soft attention {lost(E10_SLOW, 'soft')}, soft"

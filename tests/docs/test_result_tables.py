@@ -32,6 +32,7 @@ TABLES = {
     (MULTI30K, "Ten epochs, three seeds", 0): ("multi30k-de-en-epoch10-lr3e-3", LARGE),
     (MULTI30K, "English-German", 0): ("multi30k-en-de-epoch10-lr3e-3", LARGE),
     (MULTI30K, "Ten epochs at 1e-3", 0): ("multi30k-de-en-epoch10", {**DROP, **LARGE}),
+    (MULTI30K, "The paper's own models", 0): ("multi30k-de-en-paper-models", {}),
     (MULTI30K, "The decoder's start", 1): ("multi30k-de-en-start", DROP),
     (MULTI30K, "Three epochs, from the encoder's state", 0): ("multi30k-de-en-epoch3", PAIRS),
     (MULTI30K, "Seven epochs", 0): ("multi30k-de-en-epoch7", PAIRS),
@@ -286,3 +287,23 @@ def test_what_does_not_begin_to_align_and_what_a_training_takes():
     more, less = ([run["accuracy"] for run in runs_of("imdb-han", name)] for name in ("han_dropout", "han"))
     assert "by {:.1f}, {:.1f} and {:.1f} points".format(*(a - b for a, b in zip(more, less))) in text
     assert "up to {:,}, {:,} and {:,} MiB".format(*(one["peak_mib"] for one in sizes)) in text
+
+
+def test_what_the_page_says_of_the_papers_own_models():
+    page = " ".join((REPO / MULTI30K).read_text(encoding="utf-8").split())
+    file, names = "multi30k-de-en-paper-models", {"lstm_adm": "mqt", "lstm_soft": "soft"}
+    found = {name: runs_of(file, name) for name in names}
+    for epoch in "23":
+        first, other = ([run["valid_perplexities"][epoch] for run in found[name]] for name in names)
+        assert "{:.2f}, {:.2f} and {:.2f} against ".format(*first) + "{:.2f}, {:.2f} and {:.2f}".format(*other) in page
+    first, other = (", ".join(f"{run['unnormalized']:.2f}" for run in found[name]) for name in names)
+    assert f"they have {first} against {other}" in page
+    words = runs(f"{file}-words")
+    of = {name: [words[f"{short}-{seed}"] for seed in (1, 4, 6)] for name, short in names.items()}
+    three = "{:.1f}, {:.1f} and {:.1f}"
+    lost = [three.format(*(-one["rare_deviation"] for one in of[name])) for name in names]
+    assert f"by {lost[0]} per cent with `lstm_adm`, and by {lost[1]} with soft attention" in page
+    right = [
+        "{:.1f}, {:.1f} and {:.1f}".format(*(100 * one["accuracy"]["10-99"]["f1"] for one in of[n])) for n in names
+    ]
+    assert f"{right[0]} against {right[1]}" in page
