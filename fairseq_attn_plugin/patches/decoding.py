@@ -24,7 +24,7 @@ from ..attention import Option
 from ..errors import OptionError
 from ..options import need
 from ..ranges import check_search
-from .wrapping import Patch
+from .wrapping import Patch, before
 
 
 def _add_options() -> None:
@@ -102,16 +102,13 @@ def _with_plain_options(main: Callable[..., Any]) -> Callable[..., Any]:
     return _main
 
 
-def _refusing(main: Callable[..., Any]) -> Callable[..., Any]:
-    def interactive(cfg: Any) -> Any:
-        options = cfg.generation
-        if options.score_reference:
-            raise OptionError("--score-reference: needs references, which fairseq-generate reads; leave it out")
-        hard = options.print_alignment != "soft"
-        need(hard, options, "print_alignment", "hard; fairseq-generate and fairseq-attn extract write weights")
-        return main(cfg)
-
-    return interactive
+@before
+def _refusing(cfg: Any) -> None:
+    options = cfg.generation
+    if options.score_reference:
+        raise OptionError("--score-reference: needs references, which fairseq-generate reads; leave it out")
+    hard = options.print_alignment != "soft"
+    need(hard, options, "print_alignment", "hard; fairseq-generate and fairseq-attn extract write weights")
 
 
 def _of_lists(string: Callable[..., str]) -> Callable[..., str]:

@@ -41,12 +41,13 @@ def shade(times: float) -> float:
 def shaded(document: Any) -> List[Row]:
     """The sentences of a ``Classified`` document with their shades."""
     shares, every = document.sentence_weights, [one for weights in document.word_weights for one in weights]
+    share, word = _mean(shares or []), _mean(every)
     rows: List[Row] = []
     for k, (words, weights) in enumerate(zip(document.sentences, document.word_weights)):
         weight = None if shares is None else shares[k]
-        times = None if weight is None else max(weight, 0.0) / _mean(shares)
+        times = None if weight is None else max(weight, 0.0) / share
         # in a flat model words are weighted within the document
-        factor = 1 / _mean(every) if times is None else math.sqrt(times) / _mean(weights)
+        factor = 1 / word if times is None else math.sqrt(times) / _mean(weights)
         rows.append(Row(k + 1, words, weight, weights, times, [factor * one for one in weights]))
     return rows
 

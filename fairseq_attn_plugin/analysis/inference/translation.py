@@ -77,27 +77,20 @@ class ExportedTranslator:
         Raises:
             OptionError: probabilities are not finite: the model is at fault, not the sentence
         """
-        result: List[Union[List[Translation], OptionError]] = []
-        lines: Dict[int, str] = {}
+        refused: Dict[int, OptionError] = {}
+        tokens: List[List[str]] = []
         for place, text in enumerate(texts):
-            line = runtime.one_line(text)
             try:
                 check_request(text, nbest, self._beam)
-                self._translator.tokens(line)
+                tokens.append(self._translator.tokens(text))
             except ValueError as error:
-                result.append(OptionError(str(error)))
-            else:
-                result.append([])
-                lines[place] = line
+                refused[place] = OptionError(str(error))
+                tokens.append([])
         try:
-            found = self._translator.search(list(lines.values()), nbest)
+            found = self._translator.search_tokens(tokens, [f"the sentence {text[:60]!r}" for text in texts], nbest)
         except FloatingPointError as error:
-            line, reason = str(error).split(": ", 1)
-            first = [*lines.values()][int(line.split()[1]) - 1]
-            raise OptionError(f"the sentence {first[:60]!r}: {reason}") from None
-        for place, hypotheses in zip(lines, found):
-            result[place] = [self._translation(one) for one in hypotheses]
-        return result
+            raise OptionError(str(error)) from None
+        return [refused.get(place, [*map(self._translation, some)]) for place, some in enumerate(found)]
 
     def _translation(self, found: runtime.Hypothesis) -> Translation:
         numbers = self._translator.encode(found.source)[:-1]

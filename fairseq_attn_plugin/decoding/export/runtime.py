@@ -116,13 +116,18 @@ class Translator:
                     raise TooLong(f"line {number}: {error}") from None
                 sys.stderr.write(f"line {number}: {error}; its translation is empty\n")
                 tokens.append([])
+        names = [f"line {number}" for number in range(before + 1, before + len(tokens) + 1)]
+        return self.search_tokens(tokens, names, nbest, replace_unknown, batch_size)
+
+    def search_tokens(self, tokens, names, nbest=1, replace_unknown=False, batch_size=32):
+        """As :meth:`search`, of what :meth:`tokens` returned for each line; ``names`` are those of errors."""
         order = sorted((number for number, one in enumerate(tokens) if one), key=lambda number: -len(tokens[number]))
         found: list = [[] for _ in tokens]
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
             for number, hypotheses in zip(batch, self._search([self.encode(tokens[number]) for number in batch])):
                 if not hypotheses:
-                    raise FloatingPointError(f"line {before + number + 1}: {DAMAGED}")
+                    raise FloatingPointError(f"{names[number]}: {DAMAGED}")
                 found[number] = [self._readable(tokens[number], one, replace_unknown) for one in hypotheses[:nbest]]
         return found
 
