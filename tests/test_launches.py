@@ -29,7 +29,7 @@ BOUNDS = {
     "lstm_soft": (283, 830),
     "lstm_adm": (309, 879),
     "lstm_adm_aqt": (589, 1529),
-    "lstm_soft:attention=structured": (922, 2351),
+    "lstm_soft:attention=structured": (922, 2251),
     "lstm_soft:input_feeding=none": (18, 127),
 }
 # Objectives whose shapes are what the model computes: the supports of sparse weights.

@@ -127,11 +127,8 @@ class _ChainLogOdds(Function):
         else:
             for j in range(len(sums) - 2, -1, -1):
                 torch.addcmul(sums[j], slopes[j], sums[j + 1], out=sums[j])
-        # V_j reaches the loss through message j + 1; the last V does not reach it
-        by_odds = slopes[:-1] * sums[1:]
-        d_fields = grad.clone()
-        d_fields[:-1] += by_odds[:, 0]
-        d_fields[1:] += by_odds[:, 1].flip(0)
+        # V_j reaches the loss through message j + 1 alone, by what was added to sums[j]
+        d_fields = sums[:, 0] + sums[:, 1].flip(0) - grad
         d_coupling = ((rising + falling - 1)[:-1] * sums[1:]).sum()
         return d_fields.t(), d_coupling, None, None
 
