@@ -7,33 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from fairseq_attn_plugin.text.reading import as_typed
-from fairseq_attn_plugin.text.subwords import spell, words_of
+from fairseq_attn_plugin.text.subwords import spell, word_count, words_of
 from fairseq_attn_plugin.text.unknown_words import UNKNOWN
-
-
-def merge_weights(weights: np.ndarray, source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
-    """Attention over words, from attention over subwords.
-
-    A weight of two words is the sum over the subwords of the source word and the mean over those of the target word. A
-    row that sums to one still sums to one.
-
-    Args:
-        weights: ``[T, N]``
-        source_words: the word index of each column, at most N; indices count up from 0 without gaps
-        target_words: the word index of each row, at most T; rows and columns beyond them are dropped
-    """
-    to_source = np.zeros((len(source_words), source_words[-1] + 1 if source_words else 0))
-    to_source[np.arange(len(source_words)), source_words] = 1
-    to_target = np.zeros((target_words[-1] + 1 if target_words else 0, len(target_words)))
-    to_target[target_words, np.arange(len(target_words))] = 1
-    to_target /= to_target.sum(axis=1, keepdims=True)
-    return to_target @ np.asarray(weights, dtype=float)[: len(target_words), : len(source_words)] @ to_source
-
 
 FORMAT = "fairseq_attn_plugin attention 1"
 SUFFIX = ".jsonl"
@@ -126,8 +106,11 @@ class Record:
         """
         sides = [words_of(tokens, self.subwords) for tokens in (self.source, self.target)]
         if end:
-            sides = [words + [words[-1] + 1 if words else 0] for words in sides]
-        return merge_weights(self.matrix(name), *sides)
+            sides = [words + [word_count(words)] for words in sides]
+        weights = np.asarray(self.matrix(name), dtype=float)[: len(sides[1]), : len(sides[0])]
+        # [words, subwords], whether the subword is a piece of the word
+        source, target = (np.arange(word_count(words))[:, None] == np.array(words) for words in sides)
+        return target / target.sum(axis=1, keepdims=True) @ weights @ np.ascontiguousarray(source.T)
 
     def unit_attention(self, level: str = "words", name: Optional[str] = None, end: bool = False) -> np.ndarray:
         """Weights over the units of :meth:`units`, in float64; see :meth:`word_attention`."""
