@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
+from typing import Iterator
 
 import numpy as np
 import portalocker
@@ -39,24 +41,28 @@ class RecordWriter:
         self.partial = partial_path(path)
         self.done = self.next = 0
         self._written = False
-        try:
+        with self._writing():
             self._open()
-            self._stream.seek(0)
             try:
+                self._stream.seek(0)
                 whole = self._recover() if resume else 0
             except OptionError:
                 if not replace:
+                    self._stream.close()
                     raise
                 whole = self.done = self.next = 0
             self._stream.truncate(whole)
             self._stream.seek(whole)
             if not whole:
                 self._put(header_line(header))
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A context whose ``OSError`` becomes an ``OptionError``."""
+        try:
+            yield
         except OSError as error:
-            raise self._failed(error) from None
-        except OptionError:
-            self._stream.close()
-            raise
+            raise OptionError(f"--out {self.path}: cannot be written: {error.strerror or error}") from None
 
     def _open(self) -> None:
         """Opens and locks the unfinished file, not one that another process has just finished and renamed."""
@@ -72,6 +78,7 @@ class RecordWriter:
         try:
             portalocker.lock(self._stream, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
         except portalocker.AlreadyLocked:
+            self._stream.close()
             raise OptionError(f"--out {self.path}: another process is writing it") from None
         except portalocker.LockException:  # some network file systems have no locks; writing works without
             return
@@ -122,10 +129,8 @@ class RecordWriter:
             if matrix.shape != shape or len(record.scores) not in (0, shape[0]):
                 raise ValueError(f"sentence {record.id}: {name} is {matrix.shape}, its tokens are {shape}")
         self._written = True
-        try:
+        with self._writing():
             self._put(to_line(record))
-        except OSError as error:
-            raise self._failed(error) from None
 
     def _put(self, line: str) -> None:
         # a text that is not UTF-8 may have lone surrogates, which UTF-8 cannot encode
@@ -136,23 +141,12 @@ class RecordWriter:
         """Closes the file and keeps its sentences for the next writer. A second call does nothing."""
         if self._stream.closed:
             return
-        try:
+        with self._writing(), contextlib.closing(self._stream):
             if not self.next and not self._written:  # it holds only a header
                 self.partial.unlink(missing_ok=True)  # another writer may lock the file once it is closed
-        except OSError as error:
-            raise self._failed(error) from None
-        finally:
-            self._stream.close()
 
     def finish(self) -> None:
         """Moves everything to its final name, and closes the file: until then no other process can open it."""
         self._written = True  # an extraction may leave out every sentence; its file is complete all the same
-        try:
+        with contextlib.closing(self), self._writing():
             os.replace(self.partial, self.path)
-        except OSError as error:
-            raise self._failed(error) from None
-        finally:
-            self.close()
-
-    def _failed(self, error: Exception) -> OptionError:
-        return OptionError(f"--out {self.path}: cannot be written: {getattr(error, 'strerror', None) or error}")
