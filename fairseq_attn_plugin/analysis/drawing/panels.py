@@ -56,28 +56,16 @@ def choose_sentences(
     Raises:
         OptionError: a file lacks one of ``numbers``, or the files differ in the words of a source
     """
-    if numbers is not None:
-        yield from _join(systems, list(dict.fromkeys(numbers)), needed=True)
-        return
     least, most = length or (0, float("inf"))
-    wanted = (one.id for one in systems[0] if least <= len(one.source_words) <= most)
+    wanted: Iterator[int] = (one.id for one in systems[0] if least <= len(one.source_words) <= most)
     missing = first
-    while missing > 0:
-        block = list(islice(wanted, min(missing, _BLOCK)))
-        if not block:
-            return
-        for chosen in _join(systems, block, needed=False):
-            missing -= 1
-            yield chosen
-
-
-def _join(systems: Sequence[Records], numbers: Sequence[int], needed: bool) -> Iterator[Chosen]:
-    for start in range(0, len(numbers), _BLOCK):
-        block = numbers[start : start + _BLOCK]
+    if numbers is not None:
+        wanted, missing = iter(dict.fromkeys(numbers)), len(numbers)
+    while block := list(islice(wanted, min(missing, _BLOCK))):
         found = [system.find(block) for system in systems]
         for number in block:
             for system, records in zip(systems, found):
-                if needed and number not in records:
+                if numbers is not None and number not in records:
                     raise OptionError(
                         f"--sentences {number}: is not in {system.path}; its corpus has {system.header.sentences} "
                         "sentences, counted from 0, and those too long for the model are left out"
@@ -87,6 +75,7 @@ def _join(systems: Sequence[Records], numbers: Sequence[int], needed: bool) -> I
                 sources = [(str(one.path), record.source_words) for one, record in zip(systems, chosen.records)]
                 for source in sources[1:]:
                     check_same(number, "source", sources[0], source)
+                missing -= 1
                 yield chosen
 
 
