@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Iterator, List, Tuple, Union
 
@@ -41,17 +40,10 @@ def literal(text: str) -> str:
 
 def families() -> List[str]:
     """The installed fonts for ``font.family``: matplotlib's own, those of matplotlibrc, and fonts of many scripts."""
-    from matplotlib import rcParams
+    from matplotlib import font_manager, rcParams
 
-    wanted = dict.fromkeys((BASE, *rcParams["font.sans-serif"], *_FALLBACKS))
-    return [name for name in wanted if name in _installed()]
-
-
-@lru_cache(maxsize=None)
-def _installed() -> frozenset[str]:
-    from matplotlib.font_manager import fontManager
-
-    return frozenset(font.name for font in fontManager.ttflist)
+    installed = font_manager.get_font_names()
+    return [name for name in dict.fromkeys((BASE, *rcParams["font.sans-serif"], *_FALLBACKS)) if name in installed]
 
 
 # the paper is the surface of pages/assets/base.css; FRAME: of axes, and their ticks

@@ -142,9 +142,9 @@ def test_text_is_shown_as_it_is(tmp_path):
 
 
 def test_fonts_are_installed_ones_in_order(monkeypatch):
-    from matplotlib import rc_context
+    from matplotlib import font_manager, rc_context
 
-    monkeypatch.setattr(canvas, "_installed", lambda: {"DejaVu Sans", "Mine", "Noto Sans", "Other"})
+    monkeypatch.setattr(font_manager, "get_font_names", lambda: ["Other", "DejaVu Sans", "Mine", "Noto Sans"])
     with rc_context({"font.sans-serif": ["Mine", "Not installed"]}):
         assert canvas.families() == ["DejaVu Sans", "Mine", "Noto Sans"]
 
