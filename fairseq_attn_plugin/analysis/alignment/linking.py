@@ -36,7 +36,6 @@ METHODS: Dict[str, Optional[str]] = {
     "saliency": "saliency",
     "loo": "loo",
 }
-ENDS = ("exclude", "null")
 
 
 class Linking(NamedTuple):
@@ -112,8 +111,9 @@ def grow_diag_final_and(forward: FrozenSet[Link], backward: FrozenSet[Link]) -> 
     links of ``forward``, after them those of ``backward``, whose two words both have no link yet.
     """
     links: Set[Link] = set(forward & backward)
+    either, grown = forward | backward, True
     # target words in the outer loop, as in Koehn's pseudo-code: some results depend on the order
-    union = sorted(forward | backward, key=lambda link: (link[1], link[0]))
+    union = sorted(either, key=lambda link: (link[1], link[0]))
     sources, targets = {i for i, _ in links}, {j for _, j in links}
 
     def add(link: Link) -> None:
@@ -121,7 +121,6 @@ def grow_diag_final_and(forward: FrozenSet[Link], backward: FrozenSet[Link]) -> 
         sources.add(link[0])
         targets.add(link[1])
 
-    either, grown = forward | backward, True
     while grown:
         grown = False
         for i, j in union:
@@ -212,7 +211,7 @@ def add_linking_options(parser: Any) -> None:
     )
     parser.add_argument(
         "--end",
-        choices=ENDS,
+        choices=("exclude", "null"),
         default="exclude",
         help="exclude (default) ignores the end of the source, so that every target word has a link; null leaves a "
         "word without a link if its weight is greatest on the end",
