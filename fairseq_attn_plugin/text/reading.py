@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 import unicodedata
 from typing import Callable, List, NamedTuple, Optional
@@ -71,16 +72,12 @@ def split_sentences(text: str, separator: Optional[str] = None) -> List[str]:
 
 def word_splitter(reading: Reading) -> Callable[[str], List[str]]:
     """A function that splits a sentence into words."""
-    if not reading.tokenize:
-        return lambda text: (text.lower() if reading.lowercase else text).split()
-    from sacremoses import MosesTokenizer
+    split: Callable[[str], List[str]] = str.split
+    if reading.tokenize:
+        from sacremoses import MosesTokenizer
 
-    tokenizer = MosesTokenizer(lang="en")
-
-    def words(text: str) -> List[str]:
-        return tokenizer.tokenize(text.lower() if reading.lowercase else text, escape=False)
-
-    return words
+        split = functools.partial(MosesTokenizer(lang="en").tokenize, escape=False)
+    return lambda text: split(text.lower() if reading.lowercase else text)
 
 
 def has_several_sentences(line: str) -> bool:
