@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from functools import partial
 from typing import Any, Mapping
 
 from fairseq_attn_plugin.analysis.pages.document import plain
@@ -27,7 +28,8 @@ def model_card(name: str, content: Mapping[str, Any], subwords: str, tokenizer: 
         lowercase: whether the source text has no capital letters
     """
     markdown = templates().overlay(autoescape=False)  # the filter plain escapes
-    markdown.filters = {**markdown.filters, "plain": plain, "yaml": _yaml}
+    # a JSON string is a YAML string
+    markdown.filters = {**markdown.filters, "plain": plain, "yaml": partial(json.dumps, ensure_ascii=False)}
     return markdown.get_template("model_card.md").render(
         content,
         name=name,
@@ -37,7 +39,3 @@ def model_card(name: str, content: Mapping[str, Any], subwords: str, tokenizer: 
         tokenizer=tokenizer,
         lowercase=lowercase,
     )
-
-
-def _yaml(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)  # a JSON string is a YAML string
