@@ -182,15 +182,12 @@ class _Episodes:
         return self._possible[place]
 
     @torch.no_grad()
-    def _actions(self, network: nn.Module, epsilon: float) -> Tensor:
-        best = network(self._states.see(self._row, self._step)).argmax(1)
-        explores = torch.rand(len(best), generator=self._generator) < epsilon
-        return torch.where(explores, torch.randint(2, best.shape, generator=self._generator), best)
-
     def act(self, network: nn.Module, epsilon: float) -> Dict[str, Tensor]:
         """One action in every episode: the transitions. Ended episodes begin again."""
         row, step, horizon = self._row, self._step, self._path.words.size(1)
-        action = self._actions(network, epsilon)
+        best = network(self._states.see(row, step)).argmax(1)
+        explores = torch.rand(len(best), generator=self._generator) < epsilon
+        action = torch.where(explores, torch.randint(2, best.shape, generator=self._generator), best)
         hops = action.eq(HOP)
         reward = torch.where(hops, self._path.cosines[row, step] - self._hop_cost, torch.zeros(len(row)))
         after = step + hops.long()
