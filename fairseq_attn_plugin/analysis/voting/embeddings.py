@@ -138,39 +138,28 @@ def vectors_of_pairs(
             "making embeddings from the training pairs needs scikit-learn: pip install "
             "'fairseq_attn_plugin[analysis]'; or give a file with --embeddings"
         ) from None
-    kept = (
-        _frequent(pairs.source_words, sizes[0], min_count, "source"),
-        _frequent(pairs.target_words, sizes[1], min_count, "target"),
-    )
-    matrix = _unit_matrix(pairs, sizes, np.concatenate([kept[0], kept[1] + sizes[0]]))
+    # the words of the target follow those of the source
+    words = np.concatenate([pairs.source_words.astype(np.int64), pairs.target_words.astype(np.int64) + sizes[0]])
+    frequent = np.bincount(words, minlength=sum(sizes)) >= min_count
+    for side, of_side in zip(("source", "target"), np.split(frequent, sizes[:1])):
+        if not of_side.any():
+            raise OptionError(f"--min-count {min_count}: no word of the {side} is that frequent in the training split")
+    matrix = _unit_matrix(pairs, words, np.flatnonzero(frequent), sum(sizes))
     components = min(dim, *matrix.shape)
-    reduced = unit_rows(TruncatedSVD(components, n_iter=4, random_state=seed).fit_transform(matrix))
-    source = np.zeros((sizes[0], components), dtype=np.float32)
-    target = np.zeros((sizes[1], components), dtype=np.float32)
-    source[kept[0]], target[kept[1]] = np.split(reduced, [len(kept[0])])
-    return source, target
+    vectors = np.zeros((sum(sizes), components), dtype=np.float32)
+    vectors[frequent] = unit_rows(TruncatedSVD(components, n_iter=4, random_state=seed).fit_transform(matrix))
+    return vectors[: sizes[0]], vectors[sizes[0] :]
 
 
-def _frequent(words: np.ndarray, size: int, min_count: int, side: str) -> np.ndarray:
-    """The words of a side that get a vector."""
-    frequent = np.flatnonzero(np.bincount(words, minlength=size) >= min_count)
-    if not len(frequent):
-        raise OptionError(f"--min-count {min_count}: no word of the {side} is that frequent in the training split")
-    return frequent
-
-
-def _unit_matrix(pairs: TrainingPairs, sizes: Tuple[int, int], kept: np.ndarray) -> Any:
-    """The sparse matrix x of both languages, rows ``kept`` only, each divided by its length.
+def _unit_matrix(pairs: TrainingPairs, words: np.ndarray, kept: np.ndarray, size: int) -> Any:
+    """The sparse matrix x of ``size`` words of both languages, rows ``kept`` only, each divided by its length.
 
     Rare words have no row but count in n_s, the different words of a pair.
     """
     from scipy.sparse import csr_matrix, diags
 
-    # the words of the target follow those of the source
-    row = np.concatenate([pairs.source_words.astype(np.int64), pairs.target_words.astype(np.int64) + sizes[0]])
-    column = np.concatenate([pairs.source_pairs, pairs.target_pairs])
-    entries = (np.ones(len(row), dtype=np.float32), (row, column))
-    matrix = csr_matrix(entries, shape=(sum(sizes), pairs.sentences))
+    entries = (np.ones(len(words), dtype=np.float32), (words, np.concatenate([pairs.source_pairs, pairs.target_pairs])))
+    matrix = csr_matrix(entries, shape=(size, pairs.sentences))
     matrix.data[:] = 1.0  # scipy adds up repeated words of a pair
     different = np.asarray(matrix.sum(axis=0)).ravel()
     matrix = matrix[kept] @ diags(1 / np.maximum(different, 1))
