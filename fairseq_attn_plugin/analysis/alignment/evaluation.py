@@ -97,8 +97,8 @@ def _from_records(records: Records, linking: Linking, corpus: Optional[AlignedSy
     lengths: List[Optional[Tuple[int, int]]] = [None] * count
     for number, linked in linked_sentences(records, linking):
         length = (len(linked.source), len(linked.target))
-        known = corpus.lengths[number] if corpus is not None and corpus.lengths is not None else None
-        if corpus is not None and known is not None and known != length:
+        known = corpus.lengths[number] if corpus and corpus.lengths else None
+        if corpus and known not in (None, length):
             raise OptionError(
                 f"{path}: sentence {number} has {length[0]} source and {length[1]} target {linking.level}, in "
                 f"{corpus.path} it has {known[0]} and {known[1]}"
