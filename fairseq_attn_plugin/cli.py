@@ -88,13 +88,11 @@ class _LazyParser(_Parser):
         known = list(self._option_string_actions)
         if "--path" in known and sum(word.partition("=")[0] == "--path" for word in args[:end]) > 1:
             self.error("--path: is given several times; give it once, with colons between several checkpoints")
-        for word in unknown:
-            if self.takes_extra and word.startswith("--"):
-                meant = f"{did_you_mean(word.partition('=')[0], known, cutoff=0.8)} ".lstrip()
-                self.error(f"unrecognized argument: {word}; {meant}options of fairseq-train follow --, as in -- {word}")
-            meant = did_you_mean(word.partition("=")[0], known)
-            if word.startswith("--") and meant:
-                self.error(f"unrecognized argument: {word}; {meant}")
+        for word in (word for word in unknown if word.startswith("--")):
+            meant = did_you_mean(word.partition("=")[0], known, cutoff=0.8 if self.takes_extra else 0.6)
+            hint = f" options of fairseq-train follow --, as in -- {word}" if self.takes_extra else ""
+            if meant or hint:
+                self.error(f"unrecognized argument: {word}; {(meant + hint).lstrip()}")
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}; {self.prog} --help lists the options")
         return found, unknown
