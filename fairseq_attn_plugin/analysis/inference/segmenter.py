@@ -74,12 +74,8 @@ class Segmenter:
         case: str = "auto",
         normalizer: Optional[str] = None,
     ):
-        options = "--bpe-codes", "--sentencepiece-model"
         if bpe_codes and sentencepiece_model:
-            raise OptionError(f"{options[0]}, {options[1]}: give one of them, not both")
-        for option, file in zip(options, (bpe_codes, sentencepiece_model)):
-            if file and not Path(file).is_file():
-                raise OptionError(f"{option} {file}: there is no such file")
+            raise OptionError("--bpe-codes, --sentencepiece-model: give one of them, not both")
         from fairseq.data import encoders
 
         values = {f"moses_{option}": value for option, value in (moses_options or {}).items()}
@@ -88,11 +84,10 @@ class Segmenter:
         self._normalize = build_normalizer(normalizer, language)
         self._bpe: Any = None
         if bpe_codes:
-            self._bpe = _build("subword_nmt", f"{options[0]} {bpe_codes}: must be a file of subword-nmt", bpe_codes)
+            self._bpe = _build("subword_nmt", "--bpe-codes", bpe_codes, "subword-nmt")
             self._bpe.bpe.vocab = set(dictionary.symbols)
         elif sentencepiece_model:
-            about = f"{options[1]} {sentencepiece_model}: must be a file of SentencePiece"
-            self._bpe = _build("sentencepiece", about, sentencepiece_model)
+            self._bpe = _build("sentencepiece", "--sentencepiece-model", sentencepiece_model, "SentencePiece")
         words = (one for one in dictionary.symbols[dictionary.nspecial :] if not one.startswith("madeupword"))
         self.lowercase = case == "lower" or (case == "auto" and all(word == word.lower() for word in words))
         # whether typed words become tokens of the model
@@ -110,10 +105,13 @@ class Segmenter:
         return words if self._tokenizer is None else self._tokenizer.decode(words)
 
 
-def _build(name: str, about: str, file: str) -> Any:
+def _build(name: str, option: str, file: str, program: str) -> Any:
     from fairseq.data import encoders
 
+    if not Path(file).is_file():
+        raise OptionError(f"{option} {file}: there is no such file")
     try:
         return encoders.build_bpe(Namespace(bpe=name, bpe_codes=file, sentencepiece_model=file))
     except (OSError, RuntimeError, ValueError, SystemExit) as error:  # subword-nmt calls sys.exit
-        raise OptionError(f"{about}: {' '.join(str(error).split())}") from None
+        reason = " ".join(str(error).split())
+        raise OptionError(f"{option} {file}: must be a file of {program}: {reason}") from None
