@@ -51,20 +51,18 @@ def run(args: argparse.Namespace) -> None:
     correlated = False
     for system in systems:
         measures, ids, quality = _measure(system, references, args)
+        result: Dict[str, Any] = {"sentences": len(ids)}
         if quality is None:
-            means = {name: {"mean": sum(values) / len(values)} for name, values in measures.items()}
-            rows.extend([system.label, name, f"{one['mean']:.3f}", "", "", "", ""] for name, one in means.items())
-            results[system.label] = {"sentences": len(ids), "measures": means, "each": {"id": ids, **measures}}
-            continue
-        found, correlated = correlate(measures, quality, args.samples, args.seed), True
-        chrf = sum(quality) / len(quality)
-        results[system.label] = {
-            "sentences": len(ids),
-            "chrf": chrf,
-            "measures": {name: one._asdict() for name, one in found.items()},
-            "each": {"id": ids, **measures},
-        }
-        rows.extend(_row(system.label, name, one, chrf) for name, one in found.items())
+            result["measures"] = {name: {"mean": sum(values) / len(values)} for name, values in measures.items()}
+            for name, one in result["measures"].items():
+                rows.append([system.label, name, f"{one['mean']:.3f}", "", "", "", ""])
+        else:
+            found, correlated = correlate(measures, quality, args.samples, args.seed), True
+            result["chrf"] = chrf = sum(quality) / len(quality)
+            result["measures"] = {name: one._asdict() for name, one in found.items()}
+            rows.extend(_row(system.label, name, one, chrf) for name, one in found.items())
+        result["each"] = {"id": ids, **measures}
+        results[system.label] = result
     if args.json:
         write_json("--json", args.json, {"samples": args.samples, "seed": args.seed, "systems": _finite(results)})
     headers = ["system", "measure", "mean", "Spearman", "Kendall", "given score", "chrF of the better half"]
