@@ -15,7 +15,7 @@ import argparse
 import contextlib
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
@@ -25,6 +25,11 @@ from fairseq_attn_plugin.decoding.options import add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import expand
 from fairseq_attn_plugin.ranges import check_search
+
+UNSEGMENTED = (
+    "The vocabulary{} consists of subwords, but neither --bpe-codes nor --sentencepiece-model is given: type text that "
+    "is already split into subwords."
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +69,9 @@ def _each(args: argparse.Namespace) -> Dict[str, argparse.Namespace]:
     for one in each.values():
         data_of_checkpoint(one)
         expand(one)
+        if one.path is None:
+            raise OptionError(f"{one.data}: is no model folder or checkpoint; give the checkpoint by --path")
+        check_search(argparse.Namespace(**{name: value for name, value in vars(one).items() if value is not None}))
     return each
 
 
@@ -82,33 +90,15 @@ def _translators(each: Dict[str, argparse.Namespace]) -> Dict[str, Any]:
     return models
 
 
-def _check(args: argparse.Namespace) -> None:
-    if args.path is None:
-        raise OptionError(f"{args.data}: is no model folder or checkpoint; give the checkpoint by --path")
-    check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
-
-
 def run(args: argparse.Namespace) -> None:
     each = _each(args)
-    for one in each.values():
-        _check(one)
     from fairseq_attn_plugin.analysis.web.server import HOST, Server
 
     with Server(args.port) as server, contextlib.suppress(KeyboardInterrupt):
         models = _translators(each)
-        notes = _notes(models)
-        for note in notes:
-            sys.stderr.write(note + "\n")
+        raw = [label for label, one in models.items() if not one.segments]
+        names = f" of {', '.join(raw)}" if len(models) > 1 else ""
+        notes = [UNSEGMENTED.format(names)] if raw else []
+        sys.stderr.writelines(f"{note}\n" for note in notes)
         print(f"http://{HOST}:{server.server_port}  (Ctrl+C stops it)", flush=True)
         server.start(models, args.nbest or min(3, args.beam), notes, args.example)
-
-
-def _notes(models: Dict[str, Any]) -> List[str]:
-    """What a reader must know of the models before she types."""
-    raw = [label for label, one in models.items() if not one.segments]
-    names = f" of {', '.join(raw)}" if len(models) > 1 else ""
-    note = (
-        f"The vocabulary{names} consists of subwords, but neither --bpe-codes nor --sentencepiece-model is given: type "
-        "text that is already split into subwords."
-    )
-    return [note] if raw else []
