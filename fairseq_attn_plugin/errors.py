@@ -8,27 +8,20 @@ environment has ``FAIRSEQ_ATTN_TRACEBACK=1``.
 """
 
 import atexit
+import contextlib
 import difflib
 import os
 import re
 import sys
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Callable, Iterable, List, Optional, Type
+from typing import Callable, Iterable, List, Optional, Type
 
-
-class _Plain:
-    """Takes the place of hydra's base class if hydra is not installed (plain torch without fairseq)."""
-
-
-if TYPE_CHECKING:
-    _Compact = _Plain
-else:
-    try:
-        # fairseq-hydra-train prints an exception of this family without its trace
-        from hydra.errors import CompactHydraException as _Compact
-    except ImportError:
-        _Compact = _Plain
+try:
+    # fairseq-hydra-train prints an exception of this family without its trace
+    from hydra.errors import CompactHydraException as _Compact
+except ImportError:  # plain torch without fairseq
+    _Compact = Exception  # type: ignore[assignment, misc]
 
 Rule = Callable[[BaseException], Optional[str]]
 
@@ -38,7 +31,7 @@ _ANNOTATION = "fairseq_attn_line"
 _RULES: List[Rule] = []
 
 
-class OptionError(_Compact, ValueError):
+class OptionError(ValueError, _Compact):
     """A user's mistake. The message names the option, its value, and what would be right.
 
     The command-line tools show it as one line without a trace and exit with status 1. In a notebook it is an ordinary
@@ -98,14 +91,12 @@ def install_hook() -> None:
         return
 
     def hook(kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
-        line = None
+        line: Optional[str] = None
         if not wants_traceback():
-            try:
+            with contextlib.suppress(Exception):  # a fault in the explanation must never hide the error itself
                 line = one_line(error)
-            except Exception:  # a fault in the explanation must never hide the error itself
-                line = None
-        if issubclass(kind, KeyboardInterrupt) and not wants_traceback():
-            line = "interrupted; the same command continues a training from its last checkpoint"
+            if issubclass(kind, KeyboardInterrupt):
+                line = "interrupted; the same command continues a training from its last checkpoint"
         if line is None:
             previous(kind, error, trace)
         else:
