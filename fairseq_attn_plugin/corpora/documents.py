@@ -54,7 +54,12 @@ def polarity(folder: Path, fold: int) -> Splits:
     if jsonl is not None:
         documents = list(documents_of(jsonl))
     else:
-        documents = [_review(*found) for found in members_of(folder, "review_polarity.tar.gz", _REVIEW)]
+        documents = []
+        for name, text in members_of(folder, "review_polarity.tar.gz", _REVIEW):
+            label, number = _REVIEW.search(name).groups()  # type: ignore[union-attr]
+            # a few reviews have a byte of Latin-1
+            lines = [line.split() for line in text.decode("latin-1").split("\n")]
+            documents.append(Document([line for line in lines if line], label, number))
         documents.sort(key=lambda document: (str(document.id), str(document.label)))
     if not documents:
         raise OptionError(
@@ -69,13 +74,6 @@ def polarity(folder: Path, fold: int) -> Splits:
         after = (int(match[1]) - fold) % 10
         splits["test" if after == 0 else "valid" if after == 1 else "train"].append(document)
     return dict(splits)
-
-
-def _review(name: str, text: bytes) -> Document:
-    label, number = _REVIEW.search(name).groups()  # type: ignore[union-attr]
-    # a few reviews have a byte of Latin-1
-    lines = [line.split() for line in text.decode("latin-1").split("\n")]
-    return Document([line for line in lines if line], label, number)
 
 
 # --- IMDB of Maas et al. (2011), "Learning Word Vectors for Sentiment Analysis": 50,000 film reviews
