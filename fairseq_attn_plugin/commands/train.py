@@ -17,9 +17,10 @@ import os
 import re
 import shlex
 import signal
+import sys
 import threading
 from pathlib import Path
-from typing import Any, Dict, List, NoReturn, Optional
+from typing import Any, Dict, List, Optional
 
 from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.analysis.inference.model_options import folder_of
@@ -71,15 +72,11 @@ def run(args: argparse.Namespace) -> None:
     if threading.current_thread() is not threading.main_thread():
         _run(args)
         return
-    before = signal.signal(signal.SIGTERM, _end)  # the command that runs ends, too
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the command that runs ends, too
     try:
         _run(args)
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _end(number: int, frame: object) -> NoReturn:
-    raise SystemExit(128 + number)
 
 
 def _run(args: argparse.Namespace) -> None:
