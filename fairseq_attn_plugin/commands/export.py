@@ -46,18 +46,6 @@ def _add_folder_options(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--lenpen", type=float, default=1.0, metavar="X", help="length penalty (default: 1)")
 
 
-def _check(args: argparse.Namespace) -> None:
-    from fairseq_attn_plugin.decoding.export.onnx_folder import PRECISIONS
-
-    check_search(args)
-    if args.precision not in PRECISIONS:
-        raise OptionError(f"--precision {args.precision}: unknown; choose from {', '.join(PRECISIONS)}")
-    if args.tokenizer == "nltk":
-        raise OptionError("--tokenizer nltk: is not part of an exported model; choose moses or space, or leave it out")
-    if not Path(args.checkpoint).is_file():
-        raise OptionError(f"{args.checkpoint}: there is no such file; give a checkpoint of fairseq-train")
-
-
 def _export_direction(args: argparse.Namespace) -> None:
     import fairseq_attn_plugin.models  # noqa: F401  (registers the architectures)
     from fairseq_attn_plugin.export import export_direction
@@ -73,11 +61,17 @@ def run(args: argparse.Namespace) -> None:
     if args.out:
         check_unread(args, "is of a folder, --to FOLDER; leave it out", _add_folder_options)
         return _export_direction(args)
-    _check(args)
     from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
-    from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable, export_folder
+    from fairseq_attn_plugin.decoding.export.onnx_folder import PRECISIONS, check_exportable, export_folder
     from fairseq_attn_plugin.model_folder import Text
 
+    check_search(args)
+    if args.precision not in PRECISIONS:
+        raise OptionError(f"--precision {args.precision}: unknown; choose from {', '.join(PRECISIONS)}")
+    if args.tokenizer == "nltk":
+        raise OptionError("--tokenizer nltk: is not part of an exported model; choose moses or space, or leave it out")
+    if not Path(args.checkpoint).is_file():
+        raise OptionError(f"{args.checkpoint}: there is no such file; give a checkpoint of fairseq-train")
     overrides = parse_overrides(args.model_overrides)
     data = args.data or data_of(args.checkpoint)
     loaded = load_models(data, args.checkpoint, overrides, cpu=True, option="CHECKPOINT")
