@@ -17,6 +17,7 @@ from fairseq_attn_plugin.analysis.inference.sentences import SplitSentences, Tex
 from fairseq_attn_plugin.analysis.records.files import Records, open_records
 from fairseq_attn_plugin.analysis.records.record import Header, Record
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
+from fairseq_attn_plugin.checkpoints import architecture
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import ModelFolder
 from fairseq_attn_plugin.text.subwords import vocabulary_subwords
@@ -43,7 +44,6 @@ def describe_extraction(
     """
     paths = [Path(path) for path in utils.split_paths(loaded.path)]
     config = loaded.config.model
-    architecture = getattr(config, "_name", None) or getattr(config, "arch", None) or ""
     read = [*files, *(value for value in loaded.overrides.values() if isinstance(value, str) and Path(value).is_file())]
     about = {
         # training may have replaced the checkpoint by another model of the same path
@@ -57,7 +57,7 @@ def describe_extraction(
     }
     return Header(
         name=name or default_name(loaded.path),
-        architecture=str(architecture),
+        architecture=architecture(config) or "",
         checkpoint=loaded.path,
         source_lang=loaded.languages[0],
         target_lang=loaded.languages[1],
@@ -137,10 +137,14 @@ def test_sentences(model: ModelFolder, loaded: LoadedModels) -> TextSentences:
         OptionError: the folder has no test set
     """
     source, reference = (str(model.test_file(name)) for name in ("source", "reference"))
-    dictionaries = loaded.task.source_dictionary, loaded.task.target_dictionary
-    options = text_options(Namespace(**model.text_options()))
-    segmenters = [Segmenter(one, language, **options) for one, language in zip(dictionaries, model.languages)]
-    return TextSentences(loaded, source, reference, *segmenters)
+    return text_sentences(loaded, source, reference, Namespace(**model.text_options()))
+
+
+def text_sentences(loaded: LoadedModels, source: str, target: Optional[str], args: Namespace) -> TextSentences:
+    """The sentences of text files, which the options of :func:`.segmenter.add_text_options` prepare."""
+    dictionaries, options = (loaded.task.source_dictionary, loaded.task.target_dictionary), text_options(args)
+    segmenters = [Segmenter(one, language, **options) for one, language in zip(dictionaries, loaded.languages)]
+    return TextSentences(loaded, source, target, *segmenters)
 
 
 class ModelRecords(Records):

@@ -17,12 +17,12 @@ import argparse
 from typing import Any
 
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS
-from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file
+from fairseq_attn_plugin.analysis.inference.attention_file import describe_extraction, extract_file, text_sentences
 from fairseq_attn_plugin.analysis.inference.extraction import Extraction
 from fairseq_attn_plugin.analysis.inference.loading import load_from_options
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
-from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text_options, text_options
-from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, SplitSentences, TextSentences
+from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, text_options
+from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, SplitSentences
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
@@ -62,11 +62,7 @@ def run(args: argparse.Namespace) -> None:
     if args.source_text:
         preparation = {key: value for key, value in text_options(args).items() if value}
         files = [file for file in (args.bpe_codes, args.sentencepiece_model) if file]
-        dictionaries = loaded.task.source_dictionary, loaded.task.target_dictionary
-        segmenters = [
-            Segmenter(one, language, **text_options(args)) for one, language in zip(dictionaries, loaded.languages)
-        ]
-        sentences = TextSentences(loaded, args.source_text, args.target_text, *segmenters)
+        sentences = text_sentences(loaded, args.source_text, args.target_text, args)
     else:
         sentences = SplitSentences(loaded, args.gen_subset or "test", references=args.beam is None)
     # the lengths are those of the header of earlier versions, which could be chosen
