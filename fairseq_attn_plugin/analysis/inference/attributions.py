@@ -202,8 +202,7 @@ def _log_likelihoods(
 def _steps(model: Any, sample: Dict[str, Any], where: str) -> _Steps:
     from fairseq.models.lstm import LSTMDecoder as StockDecoder
 
-    decoder = getattr(model, "decoder", None)
-    inputs = {name: value for name, value in sample["net_input"].items() if value is not None}
+    decoder, inputs = getattr(model, "decoder", None), sample["net_input"]
     if isinstance(decoder, RecurrentDecoder) and decoder.attention is not None:
         encoded: List[Any] = []
         hook = model.encoder.register_forward_hook(lambda _, __, out: encoded.append(out))

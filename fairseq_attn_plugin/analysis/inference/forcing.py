@@ -83,8 +83,7 @@ def force(
     """
     scores: List[Tensor] = []
     matrices: List[Dict[str, Tensor]] = []
-    target = sample["target"]
-    net_input = {name: value for name, value in sample["net_input"].items() if value is not None}
+    target, net_input = sample["target"], sample["net_input"]
     for model in models:
         if len(names) > 1:
             output, found = model.forced(net_input["src_tokens"], net_input["prev_output_tokens"], target)
@@ -138,13 +137,12 @@ def forced_scores(loaded: LoadedModels, rows: Sequence[SourceSentence], max_toke
 
 def _log_probs(models: Sequence[Any], sample: Dict[str, Any], last: Optional[Tensor] = None) -> Tensor:
     """log p of the targets ``[B, T]``, or with ``last`` ``[B]`` of the targets at these steps alone, ``[B, 1]``."""
-    net_input = {name: value for name, value in sample["net_input"].items() if value is not None}
     scores, target = [], sample["target"]
     if last is not None:
         target = target.gather(1, last.unsqueeze(1))
     for model in models:
         with contextlib.nullcontext() if last is None else _predicting(model, last):
-            log_probs = model.get_normalized_probs(model(**net_input), log_probs=True, sample=sample)
+            log_probs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True, sample=sample)
         if last is not None and log_probs.size(1) > 1:
             log_probs = log_probs[torch.arange(len(last), device=last.device), last].unsqueeze(1)
         scores.append(log_probs.float().gather(2, target.unsqueeze(2)).squeeze(2))
