@@ -141,14 +141,13 @@ def _said(value: Any) -> str:
 def _join(found: Dict[int, Dict[str, Any]], record: Record, number: int, systems: Sequence[Records]) -> None:
     """Adds the attention of a system to that of the others in the same sentence."""
     row = found.setdefault(record.id, {"id": record.id, "sources": [], "targets": [], "views": [None] * len(systems)})
+    words_of_source, words_of_target = shown_units(record)
     for other, view in zip(systems, row["views"]):
         if view is not None:
-            names = str(other.path), str(systems[number].path)
-            words = _words(row["sources"][view["source"]]), shown_units(record)[0]
-            check_same(record.id, "source", (names[0], words[0]), (names[1], words[1]))
+            theirs = str(other.path), _words(row["sources"][view["source"]])
+            check_same(record.id, "source", theirs, (str(systems[number].path), words_of_source))
     if record.reference is not None:
         row.setdefault("reference", as_typed(record.reference))
-    words_of_source, words_of_target = shown_units(record)
     target = side(record.target, record.subwords, words_of_target)
     place = _place(row["targets"], target)
     forced = [system.header.target == "reference" for system in systems]
