@@ -37,11 +37,6 @@ def average_lagging(reads: Sequence[int], source_length: int) -> float:
     return sum(behind) / steps
 
 
-def average_proportion(reads: Sequence[int], source_length: int) -> float:
-    """AP of the module's text."""
-    return sum(reads) / (source_length * len(reads))
-
-
 def lagging_of(record: Record, threshold: float) -> Optional[Tuple[float, float]]:
     """AL and AP of a record by its attention to words; None of an empty source or target.
 
@@ -52,4 +47,4 @@ def lagging_of(record: Record, threshold: float) -> Optional[Tuple[float, float]
     if not len(weights) or not size:
         return None
     reads = source_words_read(weights, threshold)
-    return average_lagging(reads, size), average_proportion(reads, size)
+    return average_lagging(reads, size), sum(reads) / (size * len(reads))
