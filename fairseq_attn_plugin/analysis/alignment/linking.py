@@ -230,16 +230,6 @@ def linking_of(args: argparse.Namespace) -> Linking:
     return Linking(args.end, matrix or args.weights, args.level, method == "shift")
 
 
-def check_matrix(records: Records, method: str) -> None:
-    """Raises ``OptionError`` if the records lack the matrix that ``--method`` reads."""
-    matrix, known = METHODS.get(method), records.header.weights
-    if matrix is not None and matrix not in known:
-        raise OptionError(
-            f"--method {method}: {records.path} has {', '.join(known)}; the model gives the matrix {matrix}: name its "
-            "data folder and --path CHECKPOINT, or its model folder"
-        )
-
-
 def describe_linking(linking: Linking) -> str:
     """The rule in words, for the text below a table."""
     matrix = f" of the matrix {linking.weights}" if linking.weights else ""

@@ -31,7 +31,6 @@ from fairseq_attn_plugin.analysis.alignment.linking import (
     add_linking_options,
     align,
     align_both,
-    check_matrix,
     linking_of,
 )
 from fairseq_attn_plugin.analysis.alignment.links import Link
@@ -144,7 +143,12 @@ def _records(args: argparse.Namespace, file: str, path: Optional[str], option: s
     matrices = () if matrix is None else (matrix,)
     if path is None:
         (records,) = open_systems(with_attention([file], matrices=matrices))
-        check_matrix(records, args.method)
+        known = records.header.weights
+        if matrix is not None and matrix not in known:
+            raise OptionError(
+                f"--method {args.method}: {records.path} has {', '.join(known)}; the model gives the matrix {matrix}: "
+                "name its data folder and --path CHECKPOINT, or its model folder"
+            )
         return records
     from fairseq_attn_plugin.analysis.inference.attention_file import ModelRecords
     from fairseq_attn_plugin.analysis.inference.loading import load_models
