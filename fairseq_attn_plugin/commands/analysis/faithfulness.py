@@ -86,7 +86,8 @@ def run(args: argparse.Namespace) -> None:
     }
     if args.out:
         write_json("--out", args.out, result)
-    print(table(result))
+    rows = [[name, f"{value:.3f}"] for name, value in result["measures"].items()]
+    print(plain_table(["measure", result["name"]], rows, "lr"))
     words = f"{counted(done, 'sentence')}, {counted(result['words'], 'target subword')}, ends included"
     print(counted(done, "document") if args.documents else words)
     if not args.documents and "variation uniform" not in result["measures"]:
@@ -109,9 +110,3 @@ def _documents(args: argparse.Namespace, options: Measuring) -> Iterator[Tuple[i
     return document_faithfulness(
         classifier, islice(split_samples(classifier, args.gen_subset), args.sentences), options
     )
-
-
-def table(result: Dict[str, Any]) -> str:
-    """A row for each measure."""
-    rows = [[name, f"{value:.3f}"] for name, value in result["measures"].items()]
-    return plain_table(["measure", result["name"]], rows, "lr")
