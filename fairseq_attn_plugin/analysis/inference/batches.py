@@ -49,7 +49,7 @@ def collated(loaded: LoadedModels, batch: Sequence[SourceSentence], targets: boo
     dictionary = loaded.task.source_dictionary
     left_pad = _pads_left(loaded)
     sample = collate(items, dictionary.pad(), dictionary.eos(), left_pad_source=left_pad, left_pad_target=False)
-    return utils.move_to_cuda(sample) if loaded.device.type == "cuda" else sample
+    return utils.move_to_cuda(sample) if next(loaded.models[0].parameters()).is_cuda else sample
 
 
 def columns_of(loaded: LoadedModels, sample: Dict[str, Any], length: int) -> slice:

@@ -39,11 +39,6 @@ class LoadedModels(NamedTuple):
         source, target = (math.inf if limit is None else float(limit) for limit in limits)
         return source, target
 
-    @property
-    def device(self) -> torch.device:
-        """The device of the parameters."""
-        return next(self.models[0].parameters()).device
-
 
 def load_models(
     data: str, path: str, overrides: Optional[Dict[str, Any]] = None, cpu: bool = False, option: str = "--path"
