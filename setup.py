@@ -68,7 +68,7 @@ setup(
     extras_require={
         # tensorboard: shows the files of fairseq's --tensorboard-logdir
         # scikit-learn: word vectors made from sentence pairs; scipy: rank correlations
-        "analysis": ["matplotlib>=3.5", "tensorboard", "scikit-learn", "scipy"],
+        "analysis": ["matplotlib>=3.6", "tensorboard", "scikit-learn", "scipy"],
         # fairseq-attn export; its folders need numpy, onnxruntime and what splits words, neither this package nor torch
         "export": ["onnx>=1.15", "onnxruntime>=1.17"],
         "runtime": ["onnxruntime>=1.17", "numpy"],
