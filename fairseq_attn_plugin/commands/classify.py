@@ -32,7 +32,7 @@ from fairseq_attn_plugin.analysis.inference.classification import (
 from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.pages.frame import check_page
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import at_least
+from fairseq_attn_plugin.options import at_least, check_unread
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.documents import documents_of
 from fairseq_attn_plugin.text.reading import add_reading_options, reading_from
@@ -71,6 +71,8 @@ def run(args: argparse.Namespace) -> None:
         check_page("--plot", args.plot)
     numbers = sentence_numbers(args.documents, "--documents") or list(range(5))
     reading = reading_from(args)
+    if args.input is None:
+        check_unread(args, "is of --input, and a split has its words already; leave it out", add_reading_options)
     outputs = {"--out": args.out, "--scores": args.scores, "--plot": args.plot}
     written = [os.path.realpath(path) for path in outputs.values() if path]
     for option, path in outputs.items():

@@ -264,6 +264,7 @@ def test_text_without_sentences_is_pointed_out(data, tmp_path, caplog):
         (["--input", "/no/file"], "--input /no/file: there is no such file"),
         (["--gen-subset", "test", "--plot", "p.html", "--documents", "31"], "--documents 31: .* have 31 documents"),
         (["--gen-subset", "test", "--separator", " "], "--separator ' '"),
+        (["--gen-subset", "test", "--lowercase"], "--lowercase: is of --input"),
         (["--gen-subset", "test", "--out", "a.html", "--plot", "a.html"], "is named twice"),
         (["--input", "unknown", "--out", "out"], "line 2: the label 'wonderful' is unknown"),
         (["--input", "tabs", "--out", "out"], "line 1"),
