@@ -19,6 +19,7 @@ from models_for_tests import (
     save_checkpoint,
     targets,
 )
+from refusals import refuses
 
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.errors import OptionError
@@ -275,22 +276,18 @@ def test_both_directions_have_no_files():
         type(model).check_training({"model": options, "criterion": {"_name": "agreement"}})
 
 
-@pytest.mark.parametrize(
-    ("arch", "options", "message"),
-    [
-        ("lstm_gaussian", {"election_table": "x"}, "--election-table x: --attention gaussian does not read it; .*el"),
-        ("lstm_soft", {"gaussian_election": "x"}, "--gaussian-election x: --attention soft does not read it"),
-        (
-            "lstm_gaussian",
-            {"gaussian_election": "x", "decoder_attention": "False"},
-            "--gaussian-election x: a model with --decoder-attention False",
-        ),
-        ("lstm_gaussian", {"gaussian_rule": "1000001"}, "--gaussian-rule 1000001: must be at most a million"),
-    ],
+@refuses(
+    ("lstm_gaussian", {"election_table": "x"}, "^--election-table x: --attention gaussian does not read it; .*el"),
+    ("lstm_soft", {"gaussian_election": "x"}, "^--gaussian-election x: --attention soft does not read it"),
+    (
+        "lstm_gaussian",
+        {"gaussian_election": "x", "decoder_attention": "False"},
+        "^--gaussian-election x: a model with --decoder-attention False",
+    ),
+    ("lstm_gaussian", {"gaussian_rule": "1000001"}, "^--gaussian-rule 1000001: must be at most a million"),
 )
-def test_files_that_no_mechanism_reads(arch, options, message):
-    with pytest.raises(OptionError, match=f"^{message}"):
-        build(arch, **options)
+def test_files_that_no_mechanism_reads(arch, options):
+    build(arch, **options)
 
 
 # ---- models

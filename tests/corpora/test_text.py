@@ -6,6 +6,7 @@ import re
 
 import pytest
 from miniature_corpora import lines_of, sentences, tatoeba, write
+from refusals import refuses
 
 from fairseq_attn_plugin.corpora.files import read_lines
 from fairseq_attn_plugin.corpora.parallel import (
@@ -81,20 +82,16 @@ def test_sentences_are_equal_up_to_case_marks_and_form():
     assert normalize("\u00bfE\u0301s  \uff21 it's?") == normalize("\u00c9S a It s") != normalize("Es a it s")
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["a\tb", "alone"], "spa.txt, line 2: expected English TAB foreign"),
-        (["a\tb", " \tc"], "spa.txt, line 2: expected English TAB foreign"),
-        (["a\tb"], "1 pairs are too few, the .* split is empty"),
-        (None, r"spa.txt \(or spa.txt.gz\) is missing"),
-    ],
+@refuses(
+    (["a\tb", "alone"], "spa.txt, line 2: expected English TAB foreign"),
+    (["a\tb", " \tc"], "spa.txt, line 2: expected English TAB foreign"),
+    (["a\tb"], "1 pairs are too few, the .* split is empty"),
+    (None, r"spa.txt \(or spa.txt.gz\) is missing"),
 )
-def test_damaged_files_of_pairs_are_named(lines, message, tmp_path):
+def test_damaged_files_of_pairs_are_named(lines, tmp_path):
     if lines is not None:
         write(tmp_path / "spa.txt", lines)
-    with pytest.raises(OptionError, match=message):
-        split_pairs(read_table(tmp_path, "spa.txt"))
+    split_pairs(read_table(tmp_path, "spa.txt"))
 
 
 def test_bare_words_are_as_many_as_before():

@@ -7,6 +7,7 @@ import pytest
 import torch
 from fairseq.data.language_pair_dataset import collate
 from models_for_tests import build, dictionary, fake_task, logged, pad_batch
+from refusals import refuses
 
 from fairseq_attn_plugin.criterions.agreement import (
     LOSSES,
@@ -306,17 +307,13 @@ def test_pretrained_embeddings_follow_the_language(tmp_path):
         assert net.embed_tokens.weight.requires_grad and (net.embed_tokens.weight.abs() <= 0.1).all()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"agreement_loss": "mse"}, "--agreement-loss mse: unknown; choose from trace, "),
-        ({"agreement_weight": -1.0}, "--agreement-weight -1.0: must be 0 or more"),
-        ({"agreement_warmup_updates": -1}, "--agreement-warmup-updates -1: must be 0 or more"),
-    ],
+@refuses(
+    ({"agreement_loss": "mse"}, "--agreement-loss mse: unknown; choose from trace, "),
+    ({"agreement_weight": -1.0}, "--agreement-weight -1.0: must be 0 or more"),
+    ({"agreement_warmup_updates": -1}, "--agreement-warmup-updates -1: must be 0 or more"),
 )
-def test_wrong_options_of_the_criterion(options, message):
-    with pytest.raises(OptionError, match=message):
-        criterion(**options)
+def test_wrong_options_of_the_criterion(options):
+    criterion(**options)
 
 
 def test_models_and_criterions_that_do_not_fit():

@@ -5,13 +5,13 @@ import math
 
 import pytest
 import torch
+from refusals import refuses
 
 from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, log_softmax
 from fairseq_attn_plugin.criterions.latent_alignment import READ_BY, LatentAlignmentConfig, check_read
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, MovingAverage, Settings, evaluate
 from fairseq_attn_plugin.criterions.objectives.objective import dirichlet_kl, sample
 from fairseq_attn_plugin.criterions.objectives.sampled import concentrations
-from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.latent.latent_alignments import top_positions
 from fairseq_attn_plugin.testing import check_objective
 from fairseq_attn_plugin.testing.objectives import PAD
@@ -298,21 +298,16 @@ def options_of_criterion(**options):
     return {**vars(LatentAlignmentConfig()), **options}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"objective": "elbo-enum", "baseline": "none"}, "--baseline none: --objective elbo-enum does not read it"),
-        ({"objective": "elbo-gumbel", "exact_positions": 2}, "or choose elbo-sum-and-sample"),
-        ({"objective": "marginal", "topk_positions": 3}, "or choose topk-marginal"),
-        ({"objective": "elbo-enum", "control_variates": True}, "or choose wake-sleep"),
-        ({"objective": "wake-sleep", "kl_weight": 0.5}, "--kl-weight 0.5: --objective wake-sleep does not read it"),
-        ({"objective": "soft", "soft_updates": 5}, "--soft-updates 5: has no effect with --objective soft"),
-    ],
+@refuses(
+    ({"objective": "elbo-enum", "baseline": "none"}, "--baseline none: --objective elbo-enum does not read it"),
+    ({"objective": "elbo-gumbel", "exact_positions": 2}, "or choose elbo-sum-and-sample"),
+    ({"objective": "marginal", "topk_positions": 3}, "or choose topk-marginal"),
+    ({"objective": "elbo-enum", "control_variates": True}, "or choose wake-sleep"),
+    ({"objective": "wake-sleep", "kl_weight": 0.5}, r"--kl-weight 0\.5: --objective wake-sleep does not read it"),
+    ({"objective": "soft", "soft_updates": 5}, "--soft-updates 5: has no effect with --objective soft"),
 )
-def test_options_that_no_one_reads_are_refused(options, message):
-    with pytest.raises(OptionError) as error:
-        check_read(options_of_criterion(**options))
-    assert message in str(error.value)
+def test_options_that_no_one_reads_are_refused(options):
+    check_read(options_of_criterion(**options))
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

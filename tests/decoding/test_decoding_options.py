@@ -8,6 +8,7 @@ import torch
 from fairseq import search
 from in_process import run_tool
 from models_for_tests import dictionary
+from refusals import refuses
 from test_search import final, generator, models_of
 
 from fairseq_attn_plugin import cli as analysis
@@ -37,25 +38,20 @@ def test_defaults():
     assert DecodingOptions(shortlist="lexicon.tsv", shortlist_size=7).changed()["shortlist_size"] == 7
 
 
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        ({"shortlist_size": 7}, "--shortlist-size 7: needs --shortlist"),
-        ({"shortlist_frequent": 7}, "--shortlist-frequent 7: needs --shortlist"),
-        ({"shortlist": "x", "shortlist_size": 0}, "--shortlist-size 0: must be at least 1"),
-        ({"shortlist": "x", "shortlist_frequent": -1}, "--shortlist-frequent -1: must be at least 0"),
-        ({"wu_penalty": -1.0}, "--wu-penalty -1.0: must be 0 or more and at most 10"),
-        ({"wu_penalty": math.inf}, "--wu-penalty inf: must be 0 or more"),
-        ({"eos_norm": -1.0}, "--eos-norm -1.0: must be 0 or more"),
-        ({"eos_norm": math.inf}, "--eos-norm inf: must be 0 or more"),
-        ({"decoding_precision": "half"}, "--decoding-precision half: must be float32 or bfloat16 or int8"),
-        ({"decoding_engine": "fast"}, "--decoding-engine fast: must be plugin or stock"),
-    ],
-    ids=str,
+@refuses(
+    ({"shortlist_size": 7}, "^--shortlist-size 7: needs --shortlist"),
+    ({"shortlist_frequent": 7}, "^--shortlist-frequent 7: needs --shortlist"),
+    ({"shortlist": "x", "shortlist_size": 0}, "^--shortlist-size 0: must be at least 1"),
+    ({"shortlist": "x", "shortlist_frequent": -1}, "^--shortlist-frequent -1: must be at least 0"),
+    ({"wu_penalty": -1.0}, "^--wu-penalty -1.0: must be 0 or more and at most 10"),
+    ({"wu_penalty": math.inf}, "^--wu-penalty inf: must be 0 or more"),
+    ({"eos_norm": -1.0}, "^--eos-norm -1.0: must be 0 or more"),
+    ({"eos_norm": math.inf}, "^--eos-norm inf: must be 0 or more"),
+    ({"decoding_precision": "half"}, "^--decoding-precision half: must be float32 or bfloat16 or int8"),
+    ({"decoding_engine": "fast"}, "^--decoding-engine fast: must be plugin or stock"),
 )
-def test_wrong_values_of_decoding(options, line):
-    with pytest.raises(OptionError, match=f"^{line}"):
-        DecodingOptions(**options)
+def test_wrong_values_of_decoding(options):
+    DecodingOptions(**options)
 
 
 @pytest.mark.parametrize("options", [{"shortlist": "x"}, {"decoding_precision": "int8"}, {"eos_norm": 1.0}], ids=str)
@@ -65,34 +61,28 @@ def test_options_that_another_search_lacks(options):
             generator(engine, final(*models_of("soft")), **others, **options)
 
 
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        ({"beam": 0}, "--beam 0: must be at least 1"),
-        ({"beam": 2, "nbest": 9}, "--nbest 9: must be at most --beam 2"),
-        ({"lenpen": math.nan}, "--lenpen nan: must be a finite number"),
-        ({"lenpen": 1e10}, "--lenpen 10000000000.0: must be from -10 to 10"),
-        ({"temperature": 0}, "--temperature 0: must be above 0"),
-        ({"unkpen": math.inf}, "--unkpen inf: must be a finite number"),
-        ({"max_len_a": math.inf}, "--max-len-a inf: must be a finite number"),
-        ({"prefix_size": -1}, "--prefix-size -1: must be 0 or more"),
-        ({"sampling_topp": 2.0}, "--sampling-topp 2.0: must be above 0 and at most 1"),
-        ({"sampling_topk": -2}, "--sampling-topk -2: must be at least 1"),
-        ({"diverse_beam_groups": 2.5}, "--diverse-beam-groups 2.5: must be at least 1, a whole number"),
-        ({"diverse_beam_groups": 2}, "--diverse-beam-groups 2: must divide --beam 5"),
-        ({"beam": None, "nbest": 5}, "--beam None: must be at least 1"),
-        ({"sampling": "yes"}, "--sampling 'yes': must be true or false"),
-        ({"temperature": "hot"}, "--temperature 'hot': must be above 0"),
-        ({"sampling": True, "diversity_rate": 0.5}, "--sampling and --diversity-rate: are different searches"),
-        ({"retain_iter_history": True}, "--retain-iter-history: is for models"),
-        ({"iter_decode_max_iter": 5}, "--iter-decode-max-iter: is for models"),
-    ],
-    ids=str,
+@refuses(
+    ({"beam": 0}, "^--beam 0: must be at least 1"),
+    ({"beam": 2, "nbest": 9}, "^--nbest 9: must be at most --beam 2"),
+    ({"lenpen": math.nan}, "^--lenpen nan: must be a finite number"),
+    ({"lenpen": 1e10}, r"^--lenpen 10000000000\.0: must be from -10 to 10"),
+    ({"temperature": 0}, "^--temperature 0: must be above 0"),
+    ({"unkpen": math.inf}, "^--unkpen inf: must be a finite number"),
+    ({"max_len_a": math.inf}, "^--max-len-a inf: must be a finite number"),
+    ({"prefix_size": -1}, "^--prefix-size -1: must be 0 or more"),
+    ({"sampling_topp": 2.0}, r"^--sampling-topp 2\.0: must be above 0 and at most 1"),
+    ({"sampling_topk": -2}, "^--sampling-topk -2: must be at least 1"),
+    ({"diverse_beam_groups": 2.5}, r"^--diverse-beam-groups 2\.5: must be at least 1, a whole number"),
+    ({"diverse_beam_groups": 2}, "^--diverse-beam-groups 2: must divide --beam 5"),
+    ({"beam": None, "nbest": 5}, "^--beam None: must be at least 1"),
+    ({"sampling": "yes"}, "^--sampling 'yes': must be true or false"),
+    ({"temperature": "hot"}, "^--temperature 'hot': must be above 0"),
+    ({"sampling": True, "diversity_rate": 0.5}, "^--sampling and --diversity-rate: are different searches"),
+    ({"retain_iter_history": True}, "^--retain-iter-history: is for models"),
+    ({"iter_decode_max_iter": 5}, "^--iter-decode-max-iter: is for models"),
 )
-def test_wrong_values_of_the_search(options, line):
-    with pytest.raises(OptionError) as caught:
-        check_search(Namespace(**options))
-    assert str(caught.value).startswith(line)
+def test_wrong_values_of_the_search(options):
+    check_search(Namespace(**options))
 
 
 def test_what_is_not_given_is_not_checked():

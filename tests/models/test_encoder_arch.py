@@ -3,6 +3,7 @@
 import pytest
 import torch
 from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, fake_task, pad_batch, targets
+from refusals import refuses
 from test_new_models import check_training
 from test_stepper import assert_same, batch
 
@@ -109,26 +110,21 @@ def test_sizes_and_options():
     assert [c.kernel_size for c in convolutions] == [(5,)] * 4
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"encoder_arch": "transfomer"}, "^--encoder-arch transfomer: unknown; choose an architecture such as transf"),
-        ({"encoder_arch": "transformer_lm"}, "^--encoder-arch transformer_lm: not an encoder-decoder model; choose"),
-        ({"encoder_arch": "lstm_soft"}, "^--encoder-arch lstm_soft: has the recurrent encoder that there is without"),
-        ({"encoder_arch": "lstm"}, "^--encoder-arch lstm: its encoder cannot be used: "),
-        ({"encoder_arch": "transformer"}, "^--encoder-arch transformer: .*divisible by num_heads; choose other sizes"),
-        ({"encoder_arch": "fconv", "encoder_options": "heads=2"}, "^--encoder-options heads=2: unrec.*--heads=2"),
-        ({"encoder_arch": "transformer", "encoder_options": "encoder-layers=2"}, "has --encoder-layers itself"),
-        ({"encoder_arch": "transformer", "encoder_options": "decoder-layers=2"}, "--decoder-layers is of a decoder"),
-        ({"encoder_arch": "fconv", "encoder_options": "encoder-layers='open(0)'"}, "'open\\(0\\)': must be a literal"),
-        ({"encoder_arch": "fconv", "encoder_options": "encoder-layers='"}, "-options .*: no closing quotation"),
-        ({"encoder_options": "encoder-normalize-before"}, "^--encoder-options .*: are of --encoder-arch, which is not"),
-    ],
+@refuses(
+    ({"encoder_arch": "transfomer"}, "^--encoder-arch transfomer: unknown; choose an architecture such as transf"),
+    ({"encoder_arch": "transformer_lm"}, "^--encoder-arch transformer_lm: not an encoder-decoder model; choose"),
+    ({"encoder_arch": "lstm_soft"}, "^--encoder-arch lstm_soft: has the recurrent encoder that there is without"),
+    ({"encoder_arch": "lstm"}, "^--encoder-arch lstm: its encoder cannot be used: "),
+    ({"encoder_arch": "transformer"}, "^--encoder-arch transformer: .*divisible by num_heads; choose other sizes"),
+    ({"encoder_arch": "fconv", "encoder_options": "heads=2"}, "^--encoder-options heads=2: unrec.*--heads=2"),
+    ({"encoder_arch": "transformer", "encoder_options": "encoder-layers=2"}, "has --encoder-layers itself"),
+    ({"encoder_arch": "transformer", "encoder_options": "decoder-layers=2"}, "--decoder-layers is of a decoder"),
+    ({"encoder_arch": "fconv", "encoder_options": "encoder-layers='open(0)'"}, "'open\\(0\\)': must be a literal"),
+    ({"encoder_arch": "fconv", "encoder_options": "encoder-layers='"}, "-options .*: no closing quotation"),
+    ({"encoder_options": "encoder-normalize-before"}, "^--encoder-options .*: are of --encoder-arch, which is not"),
 )
-def test_mistakes(options, words):
-    with pytest.raises(OptionError, match=words) as error:
-        build("attn_lstm", **options)
-    assert "\n" not in str(error.value)
+def test_mistakes(options):
+    build("attn_lstm", **options)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from fairseq import models
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from models_for_tests import dictionary, fake_task
 from omegaconf import OmegaConf
+from refusals import refuses
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.han import HANConfig, HANModel
@@ -215,40 +216,31 @@ def test_pretrained_embeddings_are_taken_and_frozen(tmp_path):
         build(word_embeddings=str(path))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"attention": "hard"}, "--attention hard.*soft"),
-        ({"attention": "local-p"}, "--attention local-p.*one of aqt, mqt, sigmoid, soft, structured.*documents"),
-        ({"attention_score": "cosine"}, "--attention-score cosine.*additive"),
-        ({"attention_normalizer": "hardmax"}, "--attention-normalizer hardmax.*entmax15"),
-        ({"document_encoder": "deep"}, "--document-encoder deep.*hierarchical, flat"),
-        ({"pooling": "max"}, "--pooling max.*attention, mean"),
-        ({"rnn": "elman"}, "--rnn elman.*lstm, gru, none"),
-        ({"word_hidden_size": 0}, "--word-hidden-size 0.*at least 1"),
-        ({"word_embeddings": "/no/file"}, "--word-embeddings /no/file.*cannot be read"),
-    ],
+@refuses(
+    ({"attention": "hard"}, "--attention hard.*soft"),
+    ({"attention": "local-p"}, "--attention local-p.*one of aqt, mqt, sigmoid, soft, structured.*documents"),
+    ({"attention_score": "cosine"}, "--attention-score cosine.*additive"),
+    ({"attention_normalizer": "hardmax"}, "--attention-normalizer hardmax.*entmax15"),
+    ({"document_encoder": "deep"}, "--document-encoder deep.*hierarchical, flat"),
+    ({"pooling": "max"}, "--pooling max.*attention, mean"),
+    ({"rnn": "elman"}, "--rnn elman.*lstm, gru, none"),
+    ({"word_hidden_size": 0}, "--word-hidden-size 0.*at least 1"),
+    ({"word_embeddings": "/no/file"}, "--word-embeddings /no/file.*cannot be read"),
 )
-def test_wrong_options_are_one_line(options, message):
-    with pytest.raises(OptionError, match=message) as error:
-        build(**options)
-    assert "\n" not in str(error.value)
+def test_wrong_options_are_one_line(options):
+    build(**options)
 
 
-@pytest.mark.parametrize(
-    ("arch", "options", "message"),
-    [
-        ("han", {"rnn": "none", "word_hidden_size": 64}, "--word-hidden-size 64: has no effect with --rnn none; .*"),
-        ("han", {"rnn": "none", "sentence_hidden_size": 64}, "--sentence-hidden-size 64: has no effect with --rnn.*"),
-        ("han", {"document_encoder": "flat", "sentence_hidden_size": 64}, "--sentence-.* 64: has no effect with --d.*"),
-        ("han", {"attention_score": "dot", "attention_hidden_dim": 64}, "--attention-hidden-dim 64: has no effect .*"),
-        ("han", {"attention": "mqt", "attention_hidden_dim": 64}, "--attention-hidden-dim 64: has no effect without.*"),
-        ("han_mean", {"attention_score": "dot"}, "--attention-score dot: there is no attention with --pooling mean.*"),
-    ],
+@refuses(
+    ("han", {"rnn": "none", "word_hidden_size": 64}, "^--word-hidden-size 64: has no effect with --rnn none; .*$"),
+    ("han", {"rnn": "none", "sentence_hidden_size": 64}, "^--sentence-hidden-size 64: has no effect with --rnn.*$"),
+    ("han", {"document_encoder": "flat", "sentence_hidden_size": 64}, "^--sentence-.* 64: has no effect with --d.*$"),
+    ("han", {"attention_score": "dot", "attention_hidden_dim": 64}, "^--attention-hidden-dim 64: has no effect .*$"),
+    ("han", {"attention": "mqt", "attention_hidden_dim": 64}, "^--attention-hidden-dim 64: has no effect without.*$"),
+    ("han_mean", {"attention_score": "dot"}, "^--attention-score dot: there is no attention with --pooling mean.*$"),
 )
-def test_an_option_without_effect_is_refused(arch, options, message):
+def test_an_option_without_effect_is_refused(arch, options):
     defaults = {**asdict(MODEL_DATACLASS_REGISTRY[arch]()), "_name": arch}
     for ours in ({}, {"attention_hidden_dim": 64} if arch == "han" else {}, {"word_hidden_size": 64, "rnn": "gru"}):
         HANModel.check_training({"model": {**defaults, **ours}})
-    with pytest.raises(OptionError, match=f"^{message}$"):
-        HANModel.check_training({"model": {**defaults, **options}})
+    yield lambda: HANModel.check_training({"model": {**defaults, **options}})

@@ -19,6 +19,7 @@ from models_for_tests import (
     targets,
     watched,
 )
+from refusals import refuses
 
 from fairseq_attn_plugin.attention import BIASES, Attention, AttentionConfig, names
 from fairseq_attn_plugin.errors import OptionError
@@ -217,44 +218,39 @@ def test_without_attention():
         torch.testing.assert_close(step[:, 0], logits[:, t])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"attention": "sofd"}, "--attention sofd.*" + ", ".join(names())),
-        ({"attention_score": "cosine"}, "--attention-score cosine.*additive, dot, general, scaled_dot"),
-        ({"attention_normalizer": "hard"}, "--attention-normalizer hard.*entmax15, fusedmax, softmax, sparsemax"),
-        ({"attention_score": "dot"}, "--attention-score dot.*14.*16.*general or additive"),
-        ({"input_feeding": "all"}, "--input-feeding all.*output, context, none"),
-        ({"attention": "aqt", "adm_pairs": "both"}, "--adm-pairs both.*centred-keys, encodings, keys"),
-        ({"attention": "aqt", "adm_nodes": 0}, "--adm-nodes 0.*between 1 and 64"),
-        ({"attention_score": "additive", "attention_hidden_dim": 0}, "--attention-hidden-dim 0.*at least 1"),
-        ({"attention": "local-p", "local_window": 0}, "--local-window 0.*at least 1"),
-        ({"attention": "structured", "structured_scale": 0}, "--structured-scale 0.*above 0"),
-        ({"attention": "structured", "structured_l2": -1}, "--structured-l2 -1.*0 or more"),
-        ({"attention": "structured", "attention_normalizer": "sparsemax"}, "--attention-normalizer sparsemax.*leave"),
-        ({"attention": "gaussian", "gaussian_sigma": 0.0}, "--gaussian-sigma 0.0.*above 0"),
-        ({"attention": "gaussian", "gaussian_ratio": -1.0}, "--gaussian-ratio -1.0.*above 0"),
-        ({"attention": "gaussian", "gaussian_mean": float("nan")}, "--gaussian-mean nan.*number"),
-        ({"attention": "gaussian", "gaussian_rule": "0"}, "--gaussian-rule 0.*at least 1"),
-        ({"attention": "gaussian", "attention_bias": "markov"}, "--attention-bias markov.*gaussian attention"),
-        ({"attention": "gaussian", "attention_normalizer": "sparsemax"}, "--attention-normalizer sparsemax.*gaussian"),
-        ({"attention": "election", "election_share": -0.25}, "--election-share -0.25.*0 or more"),
-        ({"attention_bias": "position,length"}, "--attention-bias position,length.*" + ", ".join(BIASES.names())),
-        ({"attention_bias": "markov", "attention_bias_window": -1}, "--attention-bias-window -1.*0 or more"),
-        ({"attention_bias": "position", "attention_bias_dim": 0}, "--attention-bias-dim 0.*at least 1"),
-        ({"attention_bias": "fertility", "attention_fertility_weight": -0.5}, "--attention-fertility-weight -0.5"),
-        ({"encoder_layers": 0}, "--encoder-layers 0.*at least 1"),
-        ({"share_all_embeddings": True}, "--share-all-embeddings.*joint dictionary"),
-        ({"share_decoder_input_output_embed": True}, "--decoder-embed-dim .12..*--decoder-out-embed-dim .14."),
-        ({"encoder_embed_path": "/no/such/file"}, "--encoder-embed-path /no/such/file"),
-        ({"decoder_attention": "perhaps"}, "--decoder-attention perhaps.*True or False"),
-        ({"adaptive_softmax_cutoff": "many"}, "--adaptive-softmax-cutoff many.*10000,50000"),
-    ],
+@refuses(
+    ({"attention": "sofd"}, "--attention sofd.*" + ", ".join(names())),
+    ({"attention_score": "cosine"}, "--attention-score cosine.*additive, dot, general, scaled_dot"),
+    ({"attention_normalizer": "hard"}, "--attention-normalizer hard.*entmax15, fusedmax, softmax, sparsemax"),
+    ({"attention_score": "dot"}, "--attention-score dot.*14.*16.*general or additive"),
+    ({"input_feeding": "all"}, "--input-feeding all.*output, context, none"),
+    ({"attention": "aqt", "adm_pairs": "both"}, "--adm-pairs both.*centred-keys, encodings, keys"),
+    ({"attention": "aqt", "adm_nodes": 0}, "--adm-nodes 0.*between 1 and 64"),
+    ({"attention_score": "additive", "attention_hidden_dim": 0}, "--attention-hidden-dim 0.*at least 1"),
+    ({"attention": "local-p", "local_window": 0}, "--local-window 0.*at least 1"),
+    ({"attention": "structured", "structured_scale": 0}, "--structured-scale 0.*above 0"),
+    ({"attention": "structured", "structured_l2": -1}, "--structured-l2 -1.*0 or more"),
+    ({"attention": "structured", "attention_normalizer": "sparsemax"}, "--attention-normalizer sparsemax.*leave"),
+    ({"attention": "gaussian", "gaussian_sigma": 0.0}, "--gaussian-sigma 0.0.*above 0"),
+    ({"attention": "gaussian", "gaussian_ratio": -1.0}, "--gaussian-ratio -1.0.*above 0"),
+    ({"attention": "gaussian", "gaussian_mean": float("nan")}, "--gaussian-mean nan.*number"),
+    ({"attention": "gaussian", "gaussian_rule": "0"}, "--gaussian-rule 0.*at least 1"),
+    ({"attention": "gaussian", "attention_bias": "markov"}, "--attention-bias markov.*gaussian attention"),
+    ({"attention": "gaussian", "attention_normalizer": "sparsemax"}, "--attention-normalizer sparsemax.*gaussian"),
+    ({"attention": "election", "election_share": -0.25}, "--election-share -0.25.*0 or more"),
+    ({"attention_bias": "position,length"}, "--attention-bias position,length.*" + ", ".join(BIASES.names())),
+    ({"attention_bias": "markov", "attention_bias_window": -1}, "--attention-bias-window -1.*0 or more"),
+    ({"attention_bias": "position", "attention_bias_dim": 0}, "--attention-bias-dim 0.*at least 1"),
+    ({"attention_bias": "fertility", "attention_fertility_weight": -0.5}, "--attention-fertility-weight -0.5"),
+    ({"encoder_layers": 0}, "--encoder-layers 0.*at least 1"),
+    ({"share_all_embeddings": True}, "--share-all-embeddings.*joint dictionary"),
+    ({"share_decoder_input_output_embed": True}, "--decoder-embed-dim .12..*--decoder-out-embed-dim .14."),
+    ({"encoder_embed_path": "/no/such/file"}, "--encoder-embed-path /no/such/file"),
+    ({"decoder_attention": "perhaps"}, "--decoder-attention perhaps.*True or False"),
+    ({"adaptive_softmax_cutoff": "many"}, "--adaptive-softmax-cutoff many.*10000,50000"),
 )
-def test_wrong_options_are_named_with_what_would_be_right(options, message):
-    with pytest.raises(OptionError, match=message) as error:
-        build("attn_lstm", **options)
-    assert "\n" not in str(error.value)
+def test_wrong_options_are_named_with_what_would_be_right(options):
+    build("attn_lstm", **options)
 
 
 BIG = {"encoder_bidirectional": True, "encoder_hidden_size": 256, "decoder_hidden_size": 256, "dropout": 0.2}

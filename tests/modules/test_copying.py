@@ -7,8 +7,8 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from latent_models import sample
 from models_for_tests import build, dictionary, fake_task
+from refusals import refuses
 
-from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.copying import Copying
 from fairseq_attn_plugin.ops.likelihoods import alignment_blocks
 from fairseq_attn_plugin.ops.likelihoods.vocabulary_loss import Targets
@@ -143,18 +143,13 @@ def test_in_bfloat16_products_and_without_gradients(bfloat16):
     assert math.isclose(found.loss, expected.loss, rel_tol=0.05) and not found.loss.requires_grad
 
 
-@pytest.mark.parametrize(
-    ("arch", "options", "message"),
-    [
-        ("attn_lstm", {"adaptive_softmax_cutoff": "5"}, "leave it or --adaptive-softmax-cutoff 5 out"),
-        ("attn_lstm", {"decoder_attention": "False"}, "--copy-attention: .* --decoder-attention False"),
-        ("attn_lstm", {"attention": "sigmoid"}, "--attention sigmoid: the weights do not sum to one"),
-        ("attn_lstm", {"attention": "structured"}, "with --structured-scale 1 they do"),
-        ("attn_lstm", {"attention_max_normalize": True}, "--attention-max-normalize: the weights do not sum to one"),
-        ("lstm_latent_small", {}, "--copy-attention: .* a latent alignment has one per source position"),
-    ],
+@refuses(
+    ("attn_lstm", {"adaptive_softmax_cutoff": "5"}, "leave it or --adaptive-softmax-cutoff 5 out"),
+    ("attn_lstm", {"decoder_attention": "False"}, "--copy-attention: .* --decoder-attention False"),
+    ("attn_lstm", {"attention": "sigmoid"}, "--attention sigmoid: the weights do not sum to one"),
+    ("attn_lstm", {"attention": "structured"}, "with --structured-scale 1 they do"),
+    ("attn_lstm", {"attention_max_normalize": True}, "--attention-max-normalize: the weights do not sum to one"),
+    ("lstm_latent_small", {}, "--copy-attention: .* a latent alignment has one per source position"),
 )
-def test_what_does_not_go_with_copying_is_one_line(arch, options, message):
-    with pytest.raises(OptionError, match=message) as error:
-        build(arch, fake_task(), copy_attention=True, **options)
-    assert "\n" not in str(error.value)
+def test_what_does_not_go_with_copying_is_one_line(arch, options):
+    build(arch, fake_task(), copy_attention=True, **options)

@@ -4,6 +4,7 @@ import gzip
 from argparse import Namespace
 
 import pytest
+from refusals import refuses
 
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.corpora.parallel import normalize
@@ -86,33 +87,26 @@ def test_quoted_speech_is_text(tmp_path, content):
     assert ["\t".join(pair) for pair in pairs] == ['"Go!"\t"Geh!"', *content.splitlines()]
 
 
-@pytest.mark.parametrize(
-    "files, said",
-    [
-        ({"none.tsv": None}, "there is no such file"),
-        ({"": None}, "is a folder"),
-        ({"pairs.tsv": b" \n\n"}, "is empty: expected sentence pairs"),
-        ({"pairs.tsv": b"a\tb\nc\n"}, "line 2: has 1 column, no column 2: expected a sentence, a tab"),
-        (
-            {"pairs.tsv": b"a\tb\nSe\xf1or\tb\n"},
-            "is not UTF-8 at byte 6: fetch it again, or convert it, as in iconv -f L",
-        ),
-        ({"pairs.tsv": "a\tb\n".encode("utf-16")}, "is not UTF-8 at byte 0: .*, as in iconv -f UTF-16 -t UTF-8"),
-        ({"pairs.tsv": b"a\tb\n\0\tb\n"}, "line 2: has a NUL character"),
-        ({"pairs.tsv": b"a b\ta b\nc d\tc d\n"}, "source and target are the same text in all lines"),
-        ({"pairs.tsv": b"1\t2\n3\t4\n"}, "column 1 holds numbers; choose two columns by --columns"),
-        ({"a.en": b"a\nb\n", "a.de": b"a\n"}, "a.en has 2 lines and .*a.de has 1"),
-        ({"a": b"a\n", "b": b"b\n", "c": b"c\n"}, "one table or two aligned files"),
-        ({"one.tsv": b"a\tb\n\n", "two.tsv": b"a\tb\n"}, "one.tsv and .*two.tsv: have a tab in every line, as tables"),
-        ({"pairs.zip": b"something else"}, "pairs.zip: is an archive; unpack it"),
-    ],
+@refuses(
+    ({"none.tsv": None}, "there is no such file"),
+    ({"": None}, "is a folder"),
+    ({"pairs.tsv": b" \n\n"}, "is empty: expected sentence pairs"),
+    ({"pairs.tsv": b"a\tb\nc\n"}, "line 2: has 1 column, no column 2: expected a sentence, a tab"),
+    ({"pairs.tsv": b"a\tb\nSe\xf1or\tb\n"}, "is not UTF-8 at byte 6: fetch it again, or convert it, as in iconv -f L"),
+    ({"pairs.tsv": "a\tb\n".encode("utf-16")}, "is not UTF-8 at byte 0: .*, as in iconv -f UTF-16 -t UTF-8"),
+    ({"pairs.tsv": b"a\tb\n\0\tb\n"}, "line 2: has a NUL character"),
+    ({"pairs.tsv": b"a b\ta b\nc d\tc d\n"}, "source and target are the same text in all lines"),
+    ({"pairs.tsv": b"1\t2\n3\t4\n"}, "column 1 holds numbers; choose two columns by --columns"),
+    ({"a.en": b"a\nb\n", "a.de": b"a\n"}, "a.en has 2 lines and .*a.de has 1"),
+    ({"a": b"a\n", "b": b"b\n", "c": b"c\n"}, "one table or two aligned files"),
+    ({"one.tsv": b"a\tb\n\n", "two.tsv": b"a\tb\n"}, "one.tsv and .*two.tsv: have a tab in every line, as tables"),
+    ({"pairs.zip": b"something else"}, "pairs.zip: is an archive; unpack it"),
 )
-def test_mistakes_in_files(tmp_path, files, said):
+def test_mistakes_in_files(files, tmp_path):
     for name, content in files.items():
         if content is not None:
             (tmp_path / name).write_bytes(content)
-    with pytest.raises(OptionError, match=said):
-        read_pairs([tmp_path / name for name in files], ["en", "de"])
+    read_pairs([tmp_path / name for name in files], ["en", "de"])
 
 
 def sentences(count):
@@ -182,37 +176,33 @@ def test_the_default_objective_of_an_architecture():
     assert {arch: check_model(Namespace(arch=arch, **vars(options))) for arch in wanted} == wanted
 
 
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        ("--to de", "--from de --to de: must be two languages"),
-        ("--from d/e", "--from d/e: must be a language code"),
-        ("--columns 1", "--columns 1: must be two numbers from 1"),
-        ("--max-epoch 0", "--max-epoch 0: must be at least 1"),
-        ("--arch lstm_adn", "--arch lstm_adn: .* did you mean lstm_adm"),
-        ("--arch han", "--arch han: there is no such architecture of a transl"),
-        (
-            "--arch lstm_latent_first_order_small --objective elbo-enum",
-            "--objective elbo-enum does not fit --arch lstm_latent_first_order_small: choose --objective first-order",
-        ),
-        (
-            "--arch lstm_latent_small --objective first-order",
-            "--objective first-order does not fit --arch lstm_latent_small",
-        ),
-        ("--objective soft2", "--objective soft2 is unknown"),
-        ("--objective soft", "--objective soft needs latent alignments: choose --arch lstm_latent"),
-        (f"--out {__file__}", "--out .*: exists, and is no model folder"),
-        ("-- --seed 3", "--seed: the seed is chosen by --seed 1"),
-        ("-- -a lstm", "-a: the architecture is chosen by --arch lstm_adm, before --"),
-        ("-- --attention foo", "--attention foo: unknown"),
-        ("-- --attention foo --user-dir own", "--user-dir: the folder of code is given by --user-dir FOLDER"),
-        ("-- -s fr", "-s: the languages are given by --from and --to"),
-        ("--arch lstm_latent -- --objective=soft", "--objective: the criterion .* are chosen by --objective marginal"),
-    ],
+@refuses(
+    ("--to de", "--from de --to de: must be two languages"),
+    ("--from d/e", "--from d/e: must be a language code"),
+    ("--columns 1", "--columns 1: must be two numbers from 1"),
+    ("--max-epoch 0", "--max-epoch 0: must be at least 1"),
+    ("--arch lstm_adn", "--arch lstm_adn: .* did you mean lstm_adm"),
+    ("--arch han", "--arch han: there is no such architecture of a transl"),
+    (
+        "--arch lstm_latent_first_order_small --objective elbo-enum",
+        "--objective elbo-enum does not fit --arch lstm_latent_first_order_small: choose --objective first-order",
+    ),
+    (
+        "--arch lstm_latent_small --objective first-order",
+        "--objective first-order does not fit --arch lstm_latent_small",
+    ),
+    ("--objective soft2", "--objective soft2 is unknown"),
+    ("--objective soft", "--objective soft needs latent alignments: choose --arch lstm_latent"),
+    (f"--out {__file__}", "--out .*: exists, and is no model folder"),
+    ("-- --seed 3", "--seed: the seed is chosen by --seed 1"),
+    ("-- -a lstm", "-a: the architecture is chosen by --arch lstm_adm, before --"),
+    ("-- --attention foo", "--attention foo: unknown"),
+    ("-- --attention foo --user-dir own", "--user-dir: the folder of code is given by --user-dir FOLDER"),
+    ("-- -s fr", "-s: the languages are given by --from and --to"),
+    ("--arch lstm_latent -- --objective=soft", "--objective: the criterion .* are chosen by --objective marginal"),
 )
-def test_mistakes_in_options(tmp_path, monkeypatch, options, said):
+def test_mistakes_in_options(options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pairs").write_text(table(sentences(400)))
-    with pytest.raises(OptionError, match=said):
-        cli.main(["train", "pairs", "--from", "de", "--to", "en", *options.split()])
+    yield lambda: cli.main(["train", "pairs", "--from", "de", "--to", "en", *options.split()])
     assert [path.name for path in tmp_path.iterdir()] == ["pairs"]

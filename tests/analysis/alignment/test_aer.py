@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 from records_for_tests import record, write_records
+from refusals import refuses
 
 from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
 from fairseq_attn_plugin.cli import main
-from fairseq_attn_plugin.errors import OptionError
 
 from oracles import alignment_quality
 
@@ -84,19 +84,16 @@ def test_what_the_figures_do_not_show(tmp_path, capsys):
     assert capsys.readouterr().err.startswith(f"{gold}: 1 of the 2 sentences have no gold link\n")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["short=SHORT"], r"^\S*short: has 1 lines, the corpus has 2 sentences$"),
-        (["far=FAR"], r"^\S*far, line 1: link 5-0: the source has 1 words, counted from 0$"),
-        (["SOFT"], r"^soft: 2 files have this name"),
-        (["own=OWN"], r"own.jsonl: has the model's own .*\(beam 5\)"),
-        (["other=OTHER"], r"sentence 1 has 1 source and 2 target words, in \S*soft.jsonl it has 2 and 2$"),
-        (["more=MORE"], r"more.jsonl: has 4 sentences, \S*soft.jsonl has 2$"),
-        (["--weights", "bayes"], r"^matrix bayes \(--weights, --method\): none of the files has it"),
-    ],
+@refuses(
+    (["short=SHORT"], r"^\S*short: has 1 lines, the corpus has 2 sentences$"),
+    (["far=FAR"], r"^\S*far, line 1: link 5-0: the source has 1 words, counted from 0$"),
+    (["SOFT"], r"^soft: 2 files have this name"),
+    (["own=OWN"], r"own.jsonl: has the model's own .*\(beam 5\)"),
+    (["other=OTHER"], r"sentence 1 has 1 source and 2 target words, in \S*soft.jsonl it has 2 and 2$"),
+    (["more=MORE"], r"more.jsonl: has 4 sentences, \S*soft.jsonl has 2$"),
+    (["--weights", "bayes"], r"^matrix bayes \(--weights, --method\): none of the files has it"),
 )
-def test_mistakes(tmp_path, options, message):
+def test_mistakes(options, tmp_path):
     pairs = [("a", "x"), ("b c", "y z")]
     files = {
         "SOFT": str(write_records(tmp_path / "soft.jsonl", pairs=pairs)),
@@ -108,5 +105,4 @@ def test_mistakes(tmp_path, options, message):
     }
     for name, path in files.items():
         options = [option.replace(name, path) if option.isupper() or "=" in option else option for option in options]
-    with pytest.raises(OptionError, match=message):
-        main(["aer", files["SOFT"], *options, "--gold", write(tmp_path / "gold", "0-0", "")])
+    main(["aer", files["SOFT"], *options, "--gold", write(tmp_path / "gold", "0-0", "")])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from records_for_tests import record, write_records
+from refusals import refuses
 
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, align, align_both, record_links
 from fairseq_attn_plugin.analysis.records.files import meet, open_records
@@ -108,20 +109,16 @@ def test_a_sentence_that_one_direction_left_out_has_no_links(tmp_path):
     assert align_both(open_records(forward), open_records(backward)) == [None, {(0, 0)}]
 
 
-@pytest.mark.parametrize(
-    ("pair", "header", "message"),
-    [
-        (("x y", "ab e"), {}, r"sentence 0: \S*f.jsonl and --reverse \S*b.jsonl have .* source words \('c' and 'e'\)"),
-        (("x y y", "ab c"), {}, r"have different target words \(2 and 3 words\)"),
-        (("x y", "a@@ b c"), {"subwords": "none"}, r"\(.*\); --reverse \S*b.jsonl has @@ in its words"),
-        (("x y", "ab c"), {"source_lang": "de", "target_lang": "en"}, r"b.jsonl: translates de-en, must translate en-"),
-        (("x y", "ab c"), {"sentences": 7}, r"has a corpus of 7 sentences, \S*f.jsonl has one of 2$"),
-    ],
+@refuses(
+    (("x y", "ab e"), {}, r"sentence 0: \S*f.jsonl and --reverse \S*b.jsonl have .* source words \('c' and 'e'\)"),
+    (("x y y", "ab c"), {}, r"have different target words \(2 and 3 words\)"),
+    (("x y", "a@@ b c"), {"subwords": "none"}, r"\(.*\); --reverse \S*b.jsonl has @@ in its words"),
+    (("x y", "ab c"), {"source_lang": "de", "target_lang": "en"}, r"b.jsonl: translates de-en, must translate en-"),
+    (("x y", "ab c"), {"sentences": 7}, r"has a corpus of 7 sentences, \S*f.jsonl has one of 2$"),
 )
-def test_directions_that_do_not_fit(tmp_path, pair, header, message):
+def test_directions_that_do_not_fit(pair, header, tmp_path):
     forward, backward = both(tmp_path, [record(0, *pair)], **{"sentences": 2, **header})
-    with pytest.raises(OptionError, match=message):
-        align_both(open_records(forward), open_records(backward))
+    align_both(open_records(forward), open_records(backward))
 
 
 @pytest.mark.parametrize("orders", [("abc", "abc"), ("abc", "cab"), ("abcd", "db"), ("", "a"), ("ab", "cd")])
@@ -131,20 +128,16 @@ def test_meeting(orders):
     assert sorted(meet(one, other)) == sorted((ord(letter), letter, letter * 2) for letter in common)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--method", "saliency", "--weights", "bayes"], "^--weights bayes: --method saliency reads the matrix sal"),
-        (["--method", "loo"], r"^--method loo: \S*soft.jsonl has attention; the model gives the matrix loo"),
-        (["--gen-subset", "valid"], "^--gen-subset valid: needs --path, the checkpoint of a model$"),
-        (["--path", "checkpoint_best.pt"], r"soft.jsonl: is a file; --path needs the data folder of the model$"),
-        (["--symmetrize", "union"], "^--symmetrize union: needs --reverse"),
-    ],
+@refuses(
+    (["--method", "saliency", "--weights", "bayes"], "^--weights bayes: --method saliency reads the matrix sal"),
+    (["--method", "loo"], r"^--method loo: \S*soft.jsonl has attention; the model gives the matrix loo"),
+    (["--gen-subset", "valid"], "^--gen-subset valid: needs --path, the checkpoint of a model$"),
+    (["--path", "checkpoint_best.pt"], r"soft.jsonl: is a file; --path needs the data folder of the model$"),
+    (["--symmetrize", "union"], "^--symmetrize union: needs --reverse"),
 )
-def test_options_that_do_not_serve(tmp_path, options, message):
+def test_options_that_do_not_serve(options, tmp_path):
     path = write_records(tmp_path / "soft.jsonl")
-    with pytest.raises(OptionError, match=message):
-        main(["align", str(path), "--out", str(tmp_path / "links"), *options])
+    yield lambda: main(["align", str(path), "--out", str(tmp_path / "links"), *options])
     assert not (tmp_path / "links").exists()
 
 

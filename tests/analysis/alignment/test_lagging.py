@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from records_for_tests import record, write_records
+from refusals import refuses
 
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.alignment.lagging import average_lagging, source_words_read
-from fairseq_attn_plugin.errors import OptionError
 
 import oracles
 
@@ -57,13 +57,9 @@ def test_records_of_another_matrix_are_read_by_it(tmp_path, capsys):
     assert printed[2] == printed[5]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--threshold", "1"], "--threshold 1.0: must be a weight, at least 0 and below 1"),
-        (["--threshold", "nan"], "--threshold nan: must be a weight"),
-    ],
+@refuses(
+    (["--threshold", "1"], "--threshold 1.0: must be a weight, at least 0 and below 1"),
+    (["--threshold", "nan"], "--threshold nan: must be a weight"),
 )
-def test_wrong_options_are_one_line(options, message, hard):
-    with pytest.raises(OptionError, match=message):
-        cli.main(["lagging", str(hard), *options])
+def test_wrong_options_are_one_line(options, hard):
+    cli.main(["lagging", str(hard), *options])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq.data import data_utils
+from refusals import refuses
 from training import SIZES, train
 
 from fairseq_attn_plugin.analysis.alignment.evaluation import alignment_error_rate
@@ -142,15 +143,11 @@ def test_teacher_that_links_nothing(zoo, tiny_data, monkeypatch):
     assert not list(tiny_data.glob("*align*"))
 
 
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        (["data", "--into-data", "--model-overrides", "latent"], "--model-overrides latent: must be a dictionary"),
-        (["data", "--into-data", "--convert"], "--path checkpoint.pt: excludes --convert; leave one out"),
-        (["data:more", "--into-data"], "give one data folder at a time"),
-        (["data", "--out", "x", "--overwrite"], "--overwrite: needs --into-data"),
-    ],
+@refuses(
+    (["data", "--into-data", "--model-overrides", "latent"], "--model-overrides latent: must be a dictionary"),
+    (["data", "--into-data", "--convert"], "--path checkpoint.pt: excludes --convert; leave one out"),
+    (["data:more", "--into-data"], "give one data folder at a time"),
+    (["data", "--out", "x", "--overwrite"], "--overwrite: needs --into-data"),
 )
-def test_wrong_options(words, message):
-    with pytest.raises(OptionError, match=message):
-        main(["align", *words, "--path", "checkpoint.pt"])
+def test_wrong_options(words):
+    main(["align", *words, "--path", "checkpoint.pt"])

@@ -2,10 +2,10 @@
 
 import json
 import random
-import re
 
 import pytest
 import sacrebleu
+from refusals import refuses
 
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.outputs.frequency import (
@@ -184,17 +184,13 @@ def test_the_table_marks_both_criteria():
     assert rows[0][-1] == f"100.28 (+0.3 {both})" and rows[2][-2] == f"114.61 (+14.6 {LEAST})"
 
 
-@pytest.mark.parametrize(
-    ("change", "options", "message"),
-    [
-        ({"hyp": "do@@ g\n\n\n"}, [], "hyp: has subwords (do@@), --train "),
-        ({"train": "\n \n"}, [], "train: has no words; it must be the target side"),
-        ({"ref": "", "hyp": "", "_2": ""}, [], "ref: has no sentences"),
-        ({}, ["--json", "/dev/null/x"], "--json /dev/null/x: cannot be written"),
-    ],
+@refuses(
+    ({"hyp": "do@@ g\n\n\n"}, [], r"hyp: has subwords \(do@@\), --train "),
+    ({"train": "\n \n"}, [], "train: has no words; it must be the target side"),
+    ({"ref": "", "hyp": "", "_2": ""}, [], "ref: has no sentences"),
+    ({}, ["--json", "/dev/null/x"], "--json /dev/null/x: cannot be written"),
 )
-def test_mistakes(change, options, message, files):
+def test_mistakes(change, options, files):
     for name, content in change.items():
         (files / name).write_text(content)
-    with pytest.raises(OptionError, match=re.escape(message)):
-        cli.main(command(files, *options))
+    cli.main(command(files, *options))

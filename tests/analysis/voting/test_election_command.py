@@ -8,6 +8,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
+from refusals import refuses
 
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference.extraction import extract
@@ -148,17 +149,13 @@ def test_teacher_that_has_diverged(tiny_data, teacher, tmp_path, capsys):
         hold(capsys, tiny_data, tmp_path / "huge.pt")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["data", "--rules", "log2,log5"], "--rules log5: must be one of log4, log3, log2, half, or a number of pos"),
-        (["data", "--rules", "0"], "--rules 0: must be at least 1 position on either side"),
-        (["data", "--rules", " ,"], "--rules: name at least one rule, such as log2"),
-        (["data", "--seed", "3"], "--seed 3: needs --agent FILE"),
-        (["data", "--model-overrides", "1"], "--model-overrides 1: must be a dictionary"),
-        (["data:more"], "data:more: give one data folder at a time"),
-    ],
+@refuses(
+    (["data", "--rules", "log2,log5"], "^--rules log5: must be one of log4, log3, log2, half, or a number of pos"),
+    (["data", "--rules", "0"], "^--rules 0: must be at least 1 position on either side"),
+    (["data", "--rules", " ,"], "^--rules: name at least one rule, such as log2"),
+    (["data", "--seed", "3"], "^--seed 3: needs --agent FILE"),
+    (["data", "--model-overrides", "1"], "^--model-overrides 1: must be a dictionary"),
+    (["data:more"], "^data:more: give one data folder at a time"),
 )
-def test_wrong_options(options, message):
-    with pytest.raises(OptionError, match="^" + re.escape(message)):
-        cli.main(["election", *options, "--path", "checkpoint.pt"])
+def test_wrong_options(options):
+    cli.main(["election", *options, "--path", "checkpoint.pt"])
