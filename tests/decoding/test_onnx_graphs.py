@@ -106,8 +106,7 @@ def test_the_form_for_export(name, options, monkeypatch):
         assert exporting()
         plain = attention.for_export()
         found = stepwise(plain, query, precompute(plain, batch.encodings, batch.pad_mask))
-    for one, right in zip(found, expected):
-        torch.testing.assert_close(one, right, rtol=1e-6, atol=1e-6 if "nodes" in options or name == "aqt" else 1e-9)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6 if "nodes" in options or name == "aqt" else 1e-9)
 
 
 def test_a_difference_is_found(tmp_path):

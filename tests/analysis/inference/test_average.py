@@ -43,13 +43,11 @@ def test_the_average_is_the_mean(trained, tmp_path, capsys):
     cli.main(["average", str(trained / "soft"), "--last", "3", "--out", str(out)])
     printed = capsys.readouterr().out
     assert printed.startswith(f"{out}: mean of\n  ") and printed.count("checkpoint") == 3
-    parts = [load_checkpoint_to_cpu(str(trained / "soft" / f"checkpoint{epoch}.pt")) for epoch in (2, 3, 4)]
-    found = load_checkpoint_to_cpu(str(out))
-    assert list(found["model"]) == list(parts[0]["model"])
-    for name, value in found["model"].items():
-        mean = torch.stack([part["model"][name].double() for part in parts]).mean(0)
-        assert value.dtype == parts[0]["model"][name].dtype
-        assert torch.equal(value, mean.to(value.dtype)), name
+    paths = [out, *(trained / "soft" / f"checkpoint{epoch}.pt" for epoch in (2, 3, 4))]
+    found, *parts = (load_checkpoint_to_cpu(str(path))["model"] for path in paths)
+    mean = {n: torch.stack([p[n].double() for p in parts]).mean(0).to(v.dtype) for n, v in parts[0].items()}
+    assert list(found) == list(mean)
+    torch.testing.assert_close(dict(found), mean, rtol=0, atol=0)
     assert out.stat().st_size < (trained / "soft" / "checkpoint4.pt").stat().st_size / 2, "no state of the optimiser"
 
 
