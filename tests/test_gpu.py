@@ -108,10 +108,7 @@ def low_precision(way, half):
 
 def model_results(attention, feeding, device, dtype, lengths):
     # In training, which cuDNN's LSTMs want of a backward pass; there is no dropout.
-    model = without_noise(models.make(attention, feeding, dtype).to(device).train())
-    with torch.no_grad():  # larger than at initialisation, so that differences show
-        for parameter in model.parameters():
-            parameter.mul_(3)
+    model = without_noise(models.enlarged(models.make(attention, feeding, dtype), 3).to(device).train())
     source, target = pad_batch(lengths).to(device), models.targets(len(lengths)).to(device)
     logits, extra = model(source, source.ne(1).sum(1), target)
     factor = torch.linspace(-1, 1, logits.numel(), dtype=dtype).view_as(logits).to(device)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.data.language_pair_dataset import collate
-from models_for_tests import build, dictionary, fake_task, logged, pad_batch
+from models_for_tests import build, dictionary, enlarged, fake_task, logged, pad_batch
 from refusals import refuses
 
 from fairseq_attn_plugin.criterions.agreement import (
@@ -131,11 +131,7 @@ def agreement_model(task=None, **options):
 
 def sharp_model(**options):
     """In float64, with attentions far from uniform."""
-    model = agreement_model(**options).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(8)
-    return model
+    return enlarged(agreement_model(**options).double(), 8)
 
 
 def task_of(source, target, **config):

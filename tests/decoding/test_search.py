@@ -9,7 +9,7 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
-from models_for_tests import build, fake_task, make, pad_batch, systems
+from models_for_tests import build, enlarged, fake_task, make, pad_batch, systems
 
 from fairseq_attn_plugin.decoding import generator as decoding_generator
 from fairseq_attn_plugin.decoding.generator import AligningGenerator, Generator, generator_class
@@ -24,8 +24,7 @@ LENGTHS = (8, 7, 7, 5, 3, 2, 1, 6, 4)
 
 def sharpened(model):
     """With peaked predictions, and translations that end."""
-    for parameter in model.parameters():
-        parameter.data.mul_(20)
+    enlarged(model, 20)
     if hasattr(model.decoder, "fc_out"):
         model.decoder.fc_out.bias.data.zero_()[EOS] = 1 if model.decoder.is_linear else 8
     return model
@@ -325,9 +324,7 @@ def test_a_lexicon_while_the_dictionary_grows(monkeypatch):
 def test_other_precisions_translate(precision):
     torch.manual_seed(5)
     model = build("attn_lstm", encoder_hidden_size=32, decoder_hidden_size=32).eval()
-    for parameter in model.parameters():  # sharp, but not so much that roundings grow from step to step
-        parameter.data.mul_(4)
-    models = final(model)
+    models = final(enlarged(model, 4))  # sharp, but not so much that roundings grow from step to step
     exact, rounded = (
         generator("plugin", models, beam=1, decoding_precision=p).generate(models, sample())
         for p in ("float32", precision)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from attention_cases import OWN, subject_of
-from models_for_tests import build, fake_task, pad_batch
+from models_for_tests import build, enlarged, fake_task, pad_batch
 
 from fairseq_attn_plugin.decoding import stepper as steppers
 from fairseq_attn_plugin.decoding.stepper import ModelStepper, is_fixed
@@ -16,10 +16,8 @@ BEAM = 3
 
 def make(**options):
     torch.manual_seed(7)
-    model = build("attn_lstm", **{"encoder_hidden_size": 7, "decoder_hidden_size": 14, **options}).eval()
-    for parameter in model.parameters():  # larger than at initialisation, so that differences show
-        parameter.data *= 3
-    return model
+    options = {"encoder_hidden_size": 7, "decoder_hidden_size": 14, **options}
+    return enlarged(build("attn_lstm", **options).eval(), 3)
 
 
 def batch(lengths=LENGTHS, side="left"):
@@ -156,10 +154,7 @@ def test_large_products_are_packed():
     """The sizes with which oneDNN's products are used."""
     sizes = dict.fromkeys(("encoder_embed_dim", "decoder_embed_dim", "decoder_out_embed_dim"), 256)
     model = make(encoder_hidden_size=128, decoder_hidden_size=256, **sizes)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter /= 3
-    assert_same(model, batch(), 1e-4)
+    assert_same(enlarged(model, 1 / 3), batch(), 1e-4)
 
 
 @pytest.mark.parametrize("rnn", ["lstm", "gru"])

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, fake_task, pad_batch, targets
+from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, enlarged, fake_task, pad_batch, targets
 from refusals import refuses
 from test_new_models import check_training
 from test_stepper import assert_same, batch
@@ -24,8 +24,7 @@ encoders = pytest.mark.parametrize("arch", ENCODERS)
 def make(arch, family="attn_lstm", **options):
     torch.manual_seed(7)
     model = build(family, encoder_arch=arch, **{**ENCODERS[arch], **options}).double().eval()
-    for parameter in model.decoder.parameters():
-        parameter.data *= 3
+    enlarged(model.decoder, 3)
     return model
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from fairseq import models
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from models_for_tests import dictionary, fake_task
+from models_for_tests import dictionary, enlarged, fake_task
 from omegaconf import OmegaConf
 from refusals import refuses
 
@@ -54,10 +54,7 @@ def build(arch="han", seed=1, dtype=torch.float64, **options):
     config = OmegaConf.merge(OmegaConf.structured(MODEL_DATACLASS_REGISTRY[arch]), {**SIZES, **options, "_name": arch})
     model = models.build_model(config, fake_task(source=dictionary(WORDS)))
     model.register_classification_head("head", num_classes=CLASSES)
-    with torch.no_grad():  # larger than at the start of training, so that weights differ and sparse ones have zeros
-        for parameter in model.parameters():
-            parameter.mul_(8)
-    return model.to(dtype).eval()
+    return enlarged(model, 8).to(dtype).eval()  # weights differ, and sparse ones have zeros
 
 
 def batch(documents, side="right", width=None, bos=False):

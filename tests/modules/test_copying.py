@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from latent_models import sample
-from models_for_tests import build, dictionary, fake_task
+from models_for_tests import build, dictionary, enlarged, fake_task
 from refusals import refuses
 
 from fairseq_attn_plugin.modules.copying import Copying
@@ -112,10 +112,7 @@ def test_words_of_other_dictionaries_and_checkpoints():
 
 def make(**options):
     torch.manual_seed(7)
-    model = build("attn_lstm", copy_attention=True, **options).double().eval()
-    for parameter in model.parameters():
-        parameter.data *= 4
-    return model
+    return enlarged(build("attn_lstm", copy_attention=True, **options).double().eval(), 4)
 
 
 @pytest.mark.parametrize("options", [{}, {"decoder_out_embed_dim": 9}, {"output_layer": "linear"}])

@@ -2,7 +2,7 @@
 
 import torch
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, build_criterion
-from models_for_tests import build, fake_task, pad_batch
+from models_for_tests import build, enlarged, fake_task, pad_batch
 from omegaconf import OmegaConf
 
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
@@ -23,10 +23,7 @@ def needed_by(objective):
 
 def make(dtype=torch.float64, task=None, arch="lstm_latent_small", **options):
     torch.manual_seed(7)
-    model = build(arch, task, **options).to(dtype).eval()
-    for parameter in model.parameters():  # larger than at initialisation, so that differences show
-        parameter.data *= 4
-    return model
+    return enlarged(build(arch, task, **options).to(dtype).eval(), 4)
 
 
 def sample(side="left", width=None, steps=None):

@@ -62,6 +62,14 @@ def build(arch, task=None, **options):
     return models.build_model(config, task)
 
 
+def enlarged(module, factor):
+    """With parameters larger than at initialisation, so that differences show."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(factor)
+    return module
+
+
 def save_checkpoint(path, model, arch="lstm_soft"):
     """What ``take_parameters`` needs of a file that fairseq-train writes."""
     history = [{"criterion_name": "x", "num_updates": 1, "lr_scheduler_state": {}}]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq.models.transformer import TransformerModel, transformer_iwslt_de_en
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
-from models_for_tests import build
+from models_for_tests import build, enlarged
 from training import generate, soft_weights
 
 from fairseq_attn_plugin import cli
@@ -48,9 +48,7 @@ def loaded_of(data, arch, count=1, **options):
             models.append(TransformerModel.build_model(args, task))
         else:
             models.append(build(arch, task, **options))
-        for parameter in models[-1].parameters():  # attention that is far from uniform
-            parameter.data.mul_(3)
-        models[-1].eval()
+        enlarged(models[-1].eval(), 3)  # attention that is far from uniform
     return LoadedModels(models, task, "model.pt")
 
 

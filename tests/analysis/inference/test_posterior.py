@@ -3,7 +3,7 @@
 import pytest
 import torch
 from latent_models import PAD, longest_first, make, sample
-from models_for_tests import build, fake_task
+from models_for_tests import build, enlarged, fake_task
 
 from fairseq_attn_plugin.analysis.inference.attributions import exact_posterior
 from fairseq_attn_plugin.analysis.inference.forcing import attention
@@ -27,10 +27,7 @@ SYSTEMS = {
 def system(name):
     torch.manual_seed(3)
     arch, options = SYSTEMS[name]
-    model = build(arch, **options).double().eval()
-    for parameter in model.parameters():  # larger than at initialisation, so that differences show
-        parameter.data *= 3
-    return model
+    return enlarged(build(arch, **options).double().eval(), 3)
 
 
 def with_one_encoding(model, one, step, place):
