@@ -75,11 +75,6 @@ def test_statistics_of_a_source_without_pairs():
     assert {name: float(value) for name, value in found.items()} == {"slope": 1, "offset": 2, "size": 2}
 
 
-def entropy(given):
-    total = sum(given)
-    return -sum(w / total * math.log(w / total) for w in given if w > 0) if total else 0.0
-
-
 def test_statistics_of_the_attention_by_their_definition():
     _, pad_mask, words = batch_of()
     weights = torch.rand(len(LENGTHS), 3, max(LENGTHS), dtype=torch.float64).masked_fill(pad_mask.unsqueeze(1), 0.0)
@@ -89,9 +84,9 @@ def test_statistics_of_the_attention_by_their_definition():
         if len(sentence) > 1:
             shares = [[w / sum(one) for w in one] for one in given]
             mean = [sum(column) / len(shares) for column in zip(*shares)]
-            sharpness = sum(map(entropy, shares)) / math.log(len(sentence))
+            sharpness = sum(map(oracles.entropy, shares)) / math.log(len(sentence))
             entropies += sharpness
-            information += len(shares) * entropy(mean) / math.log(len(sentence)) - sharpness
+            information += len(shares) * oracles.entropy(mean) / math.log(len(sentence)) - sharpness
     found = attention_statistics(weights, pad_mask, STEP_MASK)
     assert {name: (float(term.value), term.weight) for name, term in found.items()} == {
         ENTROPY: (pytest.approx(entropies), 0.0),

@@ -25,11 +25,6 @@ def score(name, module, query, encoding):
     raise ValueError(name)
 
 
-def softmax(x):
-    e = torch.exp(x - x.max())
-    return e / e.sum()
-
-
 def sparsemax(x):
     """Martins and Astudillo 2016, algorithm 1: tries every size of the support."""
     ordered = x.sort(descending=True).values
@@ -68,7 +63,7 @@ def normalizer(config):
     """The normaliser that a mechanism's options choose."""
     if config.normalizer == "fusedmax":
         return lambda x: fusedmax(x, config.of_parts.get("fusedmax_strength", 0.1))
-    return {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}[config.normalizer]
+    return {"softmax": lambda x: x.softmax(0), "sparsemax": sparsemax, "entmax15": entmax15}[config.normalizer]
 
 
 def density_matrix(kind, module, score_name, query, encodings):
@@ -367,14 +362,10 @@ def document(model, sentences):
 # --- Slow, obvious forms of normalisers that are projections: by enumeration of what their solutions can look like
 
 
-def penalised(y, x, strength):
-    """|y - x|^2 / 2 + strength sum_j |y_{j+1} - y_j|."""
-    return ((y - x) ** 2).sum() / 2 + strength * (y[1:] - y[:-1]).abs().sum()
-
-
 def total_variation_prox(x, strength):
-    """The y with the least :func:`penalised`: it rises, falls or stays at every step, and for each of the 3^(N-1)
-    patterns of steps the mean of each group of equal neighbours, pulled by the steps at its ends, is a candidate."""
+    """The y with the least |y - x|^2 / 2 + strength sum_j |y_{j+1} - y_j|: it rises, falls or stays at every step, and
+    for each of the 3^(N-1) patterns of steps the mean of each group of equal neighbours, pulled by the steps at its
+    ends, is a candidate."""
     best, least = None, None
     for steps in itertools.product((-1, 0, 1), repeat=len(x) - 1):
         ends = [j for j, step in enumerate(steps) if step] + [len(x) - 1]
@@ -384,7 +375,7 @@ def total_variation_prox(x, strength):
             y.append((x[first : end + 1].mean() + strength * pull / (end + 1 - first)).expand(end + 1 - first))
             first = end + 1
         y = torch.cat(y)
-        value = float(penalised(y, x, strength).detach())
+        value = float((((y - x) ** 2).sum() / 2 + strength * (y[1:] - y[:-1]).abs().sum()).detach())
         if least is None or value < least:
             best, least = y, value
     return best
@@ -539,15 +530,11 @@ def coverage(weights):
     return -sum(math.log(1 + (1 - sum(row[j] for row in weights)) ** 2) for j in range(source)) / source
 
 
+def entropy(row):
+    total = sum(row)
+    return -sum(w / total * math.log(w / total) for w in row if w > 0) if total else 0.0
+
+
 def certainty(rows):
     """Minus the mean entropy of the rows."""
-    total = 0.0
-    for row in rows:
-        for weight in row:
-            share = weight / sum(row) if sum(row) else 0.0
-            total += share * math.log(share) if share else 0.0
-    return total / len(rows)
-
-
-def confidence(weights):
-    return coverage(weights) + certainty(weights) + certainty([list(column) for column in zip(*weights)])
+    return -sum(map(entropy, rows)) / len(rows)
