@@ -1,14 +1,13 @@
 """The package registers itself when fairseq is imported, and needs neither fairseq nor torch before."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 
 from fairseq_attn_plugin.cli import module_of
 
-from cli import USER_DIR, prepare
+from cli import USER_DIR, run_cli
 
 LIGHT = (
     "import {0}; import json, sys; print(json.dumps([name for name in ('torch', 'fairseq') if name in sys.modules]))"
@@ -60,8 +59,7 @@ except OptionError as error:
 
 
 def output(code):
-    environment = prepare("fairseq-train")[1]
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = run_cli(sys.executable, "-c", code)
     ours = [line for line in done.stderr.splitlines() if "fairseq_attn_plugin" in line or "tensorboardX" in line]
     assert [line for line in ours if not line.endswith("has already been imported.")] == []  # fairseq's own line
     return done.stdout

@@ -63,11 +63,8 @@ LOADING_A_MODEL = [
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_help(name, capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main([name, "--help"])
-    assert ended.value.code == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith(f"usage: fairseq-attn {name}") and "show this help message" in shown
+    code, (shown, _) = ended(capsys, name, "--help")
+    assert code == 0 and shown.startswith(f"usage: fairseq-attn {name}") and "show this help message" in shown
     assert ("--user-dir FOLDER" in shown) == (name in LOADING_A_MODEL)
     assert "``" not in shown and ":`" not in shown  # marks of reStructuredText
 
@@ -149,9 +146,8 @@ def test_ctrl_c_is_one_line(monkeypatch, capsys):
     from fairseq_attn_plugin.commands.analysis import align
 
     monkeypatch.setattr(align, "open_systems", interrupted)
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["align", "a.jsonl", "--out", "links"])
-    assert ended.value.code == 130 and capsys.readouterr().err == "fairseq-attn: interrupted\n"
+    code, (_, said) = ended(capsys, "align", "a.jsonl", "--out", "links")
+    assert code == 130 and said == "fairseq-attn: interrupted\n"
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ Mechanisms stay registered as long as a process lives. They are therefore regist
 import importlib
 import os
 import re
-import subprocess
 import sys
 
 import pytest
@@ -17,7 +16,7 @@ from training import TRAINING
 from fairseq_attn_plugin import attention
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
 
-from cli import REPO, TINY, USER_DIR, prepare, run_cli
+from cli import REPO, TINY, USER_DIR, run_cli
 
 EXAMPLES = REPO / "docs" / "examples"
 FOLDER = EXAMPLES / "distance_attention"
@@ -26,10 +25,8 @@ SHARED = "--attention-score additive --attention-bias markov".split()
 
 def python(code, *folders):
     """Runs code in a process whose path begins with ``folders``; its output and its errors."""
-    _, environment = prepare("python", env={"PYTHONPATH": os.pathsep.join([*map(str, folders), str(REPO)])})
-    done = subprocess.run([sys.executable, "-c", code], env=environment, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    return done
+    path = os.pathsep.join([*map(str, folders), str(REPO)])
+    return run_cli(sys.executable, "-c", code, env={"PYTHONPATH": path})
 
 
 def generation(data, checkpoint, user_dir):

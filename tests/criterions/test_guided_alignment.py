@@ -12,7 +12,7 @@ from in_process import run_tool
 from models_for_tests import build, dictionary, logged, pad_batch
 from omegaconf import OmegaConf
 from refusals import refuses
-from training import SIZES, TRAINING
+from training import SIZES, training_command
 
 from fairseq_attn_plugin.attention.normalizers import build_normalizer
 from fairseq_attn_plugin.criterions.guided_alignment import (
@@ -22,8 +22,6 @@ from fairseq_attn_plugin.criterions.guided_alignment import (
     links_matrix,
 )
 from fairseq_attn_plugin.errors import OptionError
-
-from cli import USER_DIR
 
 LOSSES = ("cross-entropy", "squared")
 PAD, EOS = 1, 2
@@ -308,8 +306,8 @@ def test_wrong_options(options):
 
 
 def test_data_that_hold_no_alignments(tiny_data, tmp_path):
-    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, "--criterion", "guided_alignment", *TRAINING]
-    command += ["--save-dir", tmp_path, "--max-update", 1, "--arch", "lstm_soft", *SIZES]
+    options = ["--criterion", "guided_alignment", "--arch", "lstm_soft", *SIZES]
+    command = training_command(tiny_data, tmp_path, *options, updates=1)
     error = run_tool(*command, fails=True).error
     assert "--criterion guided_alignment: needs word alignments" in error and "--load-alignments" in error
     error = run_tool(*command, "--load-alignments", fails=True).error

@@ -7,7 +7,6 @@ import math
 import os
 import re
 import shutil
-import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -27,7 +26,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
 from fairseq_attn_plugin.text.subwords import spell as spell_subwords
 
-from cli import USER_DIR
+from cli import USER_DIR, run_cli
 
 pytest.importorskip("onnxruntime", reason="NO TEST OF EXPORTED MODELS: onnxruntime is missing")
 pytest.importorskip("onnx", reason="NO TEST OF EXPORTED MODELS: onnx is missing")
@@ -119,16 +118,10 @@ assert not {"torch", "fairseq", "fairseq_attn_plugin"} & set(sys.modules)
 
 def test_without_torch_and_fairseq(exported, lines, tmp_path):
     folder = exported("reversal")
-    given = ["--alignments", "--beam", "2", "--threads", "1", "--batch-size", "3"]
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, f"{folder}/translate.py", *given],
-        input="\n".join([*lines[:8], "", "ama"]) + "\n",
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    expected = Translator(folder, beam=2).search([*lines[:8], "", "ama"])
+    given, texts = "--alignments --beam 2 --threads 1 --batch-size 3".split(), [*lines[:8], "", "ama"]
+    command = [sys.executable, "-c", WITHOUT, f"{folder}/translate.py", *given]
+    done = run_cli(command, stdin="\n".join([*texts, ""]), cwd=tmp_path)
+    expected = Translator(folder, beam=2).search(texts)
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert [text for text, _ in rows] == [found[0].text if found else "" for found in expected]
     pairs = [" ".join("%d-%d" % pair for pair in found[0].alignment()) if found else "" for found in expected]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from in_process import run_tool
+from training import training_command
 
 from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
 from fairseq_attn_plugin.attention import build_attention
@@ -129,8 +130,7 @@ def tools(data, path):
 
 
 def trainings(data, path, out):
-    command = ["fairseq-train", data, "--user-dir", USER_DIR, *TINY["lstm_soft"], "--optimizer", "adam", "--lr", 0.01]
-    command += ["--max-tokens", 500, "--max-update", 2, "--save-dir", out / "run", "--disable-validation"]
+    command = training_command(data, out / "run", *TINY["lstm_soft"], "--disable-validation", updates=2)
     for option in ("--restore-file", "--finetune-from-model"):
         yield run_tool(*command, option, path, fails=True).error
 

@@ -7,6 +7,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.tasks.translation import TranslationConfig
 from in_process import run_tool
 from omegaconf import OmegaConf
+from training import training_command
 
 from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.errors import OptionError
@@ -15,17 +16,16 @@ from fairseq_attn_plugin.models.unused_options import check_attention_options
 from fairseq_attn_plugin.patches.numbers import check_together
 from fairseq_attn_plugin.ranges import check_numbers, range_of
 
-from cli import TINY, USER_DIR
+from cli import TINY
 
 ADAPTIVE = "--criterion adaptive_loss --ddp-backend legacy_ddp "
 LATENT = "--arch lstm_latent_small --criterion latent_alignment "
-UPDATES = ("--optimizer", "adam", "--lr", 0.01, "--batch-size", 50, "--max-update", 1, "--disable-validation")
 
 
 def train(tiny_data, folder, *options, fails=True):
     """The line of a training that has to fail."""
-    command = ("fairseq-train", tiny_data, "--user-dir", USER_DIR, "--save-dir", folder, "--no-save")
-    return run_tool(*command, *TINY["lstm_soft"], *UPDATES, *options, fails=fails).error
+    given = [*TINY["lstm_soft"], "--no-save", "--disable-validation", *options]
+    return run_tool(*training_command(tiny_data, folder, *given, updates=1), fails=fails).error
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 from fairseq.trainer import Trainer
 from in_process import run_tool
-from training import TRAINING
+from training import training_command
 
-from cli import TINY, USER_DIR
+from cli import TINY
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,6 @@ from cli import TINY, USER_DIR
 def test_mistakes(options, line, updates, tiny_data, tmp_path, monkeypatch):
     train, done = Trainer.train_step, []
     monkeypatch.setattr(Trainer, "train_step", lambda *args, **more: done.append(1) or train(*args, **more))
-    command = ["fairseq-train", tiny_data, "--user-dir", USER_DIR, *TINY["lstm_soft"], *TRAINING, *options.split()]
-    failed = run_tool(*command, "--max-update", 1, "--save-dir", tmp_path, fails=True)
+    command = training_command(tiny_data, tmp_path, *TINY["lstm_soft"], *options.split(), updates=1)
+    failed = run_tool(*command, fails=True)
     assert failed.error.startswith(line) and len(done) == updates
