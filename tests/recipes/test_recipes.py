@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,7 +13,7 @@ import miniature_corpora as miniatures
 import pytest
 from recorded_recipes import NAMES, RECIPES, record
 
-from cli import REPO, run_cli, usual_environment
+from cli import REPO, run_cli, start_cli
 
 TINY = [*miniatures.TINY, "--max-update", "4"]
 TINY_DOCUMENTS = "--word-embed-dim 8 --word-hidden-size 4 --sentence-hidden-size 4 --max-update 4".split()
@@ -49,16 +48,7 @@ def start(name, folder, path, options, **variables):
         (own / "fairseq-attn").chmod(0o755)
     path = os.pathsep.join([str(own), tools, str(Path(sys.executable).parent), os.environ["PATH"]])
     given = {"PATH": path, "DATA": str(data), "OUT": str(folder / "out"), "DEVICE": "cpu", **variables}
-    return subprocess.Popen(
-        ["bash", str(RECIPES / f"{name}.sh"), *options],
-        env={**usual_environment(), **given},
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    return start_cli("bash", RECIPES / f"{name}.sh", *options, env=given, cwd=folder, start_new_session=True)
 
 
 def run(*args, **variables):

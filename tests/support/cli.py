@@ -9,7 +9,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Mapping, Optional
+from typing import Any, Mapping, Optional
 
 import warm
 
@@ -53,7 +53,7 @@ def run_cli(
     return done
 
 
-def start_cli(*args: object, env: Optional[Mapping[str, str]] = None) -> "subprocess.Popen[str]":
+def start_cli(*args: object, env: Optional[Mapping[str, str]] = None, **options: Any) -> "subprocess.Popen[str]":
     """Start the command without waiting for it (stderr joins stdout): for runs of several processes."""
     command, environment = prepare(*args, env=env)
     return subprocess.Popen(
@@ -63,6 +63,7 @@ def start_cli(*args: object, env: Optional[Mapping[str, str]] = None) -> "subpro
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        **options,
     )
 
 
