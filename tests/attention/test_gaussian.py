@@ -368,13 +368,12 @@ def test_wrong_teachers(options, target, message, tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_teachers_that_are_none(tmp_path):
+@refuses(
+    ("none.pt", "none.pt: .*no such file"),
+    ("linear.pt", "linear.pt: .*encoder.lstm.weight_ih_l0 is missing in the teacher .* an lstm_soft"),
+    ("other.pt", "other.pt: .*must be a checkpoint that fairseq-train wrote"),
+)
+def test_teachers_that_are_none(name, tmp_path):
     torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pt")
     save_checkpoint(tmp_path / "linear.pt", torch.nn.Linear(2, 2), "transformer")
-    for name, message in (
-        ("none", "no such file"),
-        ("linear", "encoder.lstm.weight_ih_l0 is missing in the teacher .* an lstm_soft"),
-        ("other", "must be a checkpoint that fairseq-train wrote"),
-    ):
-        with pytest.raises(OptionError, match=f"{name}.pt: .*{message}"):
-            build("lstm_gaussian", election_teacher=str(tmp_path / f"{name}.pt"))
+    build("lstm_gaussian", election_teacher=str(tmp_path / name))
