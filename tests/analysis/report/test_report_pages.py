@@ -41,8 +41,7 @@ def folder(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), browser.VIEWS)
 @pytest.mark.parametrize("name", ["report", "compare", "documents"])
 def test_both_schemes_and_widths(pages, folder, name, width, scheme):
     browser.look(pages, width, scheme)
@@ -62,8 +61,7 @@ def test_both_schemes_and_widths(pages, folder, name, width, scheme):
         assert min(pages.contrasts(selector), default=21) >= 4.5, selector
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), browser.VIEWS)
 @pytest.mark.parametrize("name", ["report", "compare", "documents"])
 def test_axe_finds_nothing(pages, folder, name, width, scheme):
     browser.look(pages, width, scheme)
