@@ -63,7 +63,8 @@ def normalizer(config):
     """The normaliser that a mechanism's options choose."""
     if config.normalizer == "fusedmax":
         return lambda x: fusedmax(x, config.of_parts.get("fusedmax_strength", 0.1))
-    return {"softmax": lambda x: x.softmax(0), "sparsemax": sparsemax, "entmax15": entmax15}[config.normalizer]
+    softmax = lambda x: x.exp() / x.exp().sum()  # noqa: E731
+    return {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}[config.normalizer]
 
 
 def density_matrix(kind, module, score_name, query, encodings):
