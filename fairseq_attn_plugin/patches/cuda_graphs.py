@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from ..errors import first_cause
 from ..ops.devices import on_gpu
 from ..ops.pairs.pair_pooling import compiling
-from .wrapping import Patch
+from .wrapping import Patch, around
 
 logger = logging.getLogger(__name__)
 
@@ -34,17 +34,22 @@ WORDS = ("ntokens", "sample_size")  # what criterions log as numbers of the batc
 Path = Tuple[str, ...]
 
 
-def _graphing(original: Callable[..., Any]) -> Callable[..., Any]:
-    def train_step(
-        self: Any, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
-    ) -> Any:
-        if getattr(model, "cuda_graphs", False) and not ignore_grad:
-            if "graphed_steps" not in vars(criterion):
-                criterion.graphed_steps = GraphedSteps(criterion)
-            criterion = criterion.graphed_steps
-        return original(self, sample, model, criterion, optimizer, update_num, ignore_grad)
-
-    return train_step
+@around
+def _graphing(
+    train_step: Callable[..., Any],
+    self: Any,
+    sample: Any,
+    model: Any,
+    criterion: Any,
+    optimizer: Any,
+    update_num: int,
+    ignore_grad: bool = False,
+) -> Any:
+    if getattr(model, "cuda_graphs", False) and not ignore_grad:
+        if "graphed_steps" not in vars(criterion):
+            criterion.graphed_steps = GraphedSteps(criterion)
+        criterion = criterion.graphed_steps
+    return train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad)
 
 
 class GraphedSteps:

@@ -16,7 +16,7 @@ import contextlib
 import os
 import struct
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -138,11 +138,9 @@ def _checking_data(path: str, impl: Optional[str], fix_lua_indexing: bool = Fals
         check_binarised(path, dictionary)
 
 
-def _without_shell(_build: Callable[..., Any]) -> Callable[..., Any]:
-    def _build_index(self: Any, path: str) -> Any:
-        raise OptionError(f"{path}: FASTA files are not read; binarise the sequences by fairseq-preprocess")
-
-    return _build_index
+@before
+def _without_shell(_dataset: Any, path: str) -> None:
+    raise OptionError(f"{path}: FASTA files are not read; binarise the sequences by fairseq-preprocess")
 
 
 DATA = Patch(

@@ -24,7 +24,7 @@ from ..attention import Option
 from ..errors import OptionError
 from ..options import need
 from ..ranges import check_search
-from .wrapping import Patch, before
+from .wrapping import Patch, around, before
 
 
 def _add_options() -> None:
@@ -40,35 +40,33 @@ def _add_options() -> None:
     hydra_init()  # hydra keeps a copy of the configuration, which would refuse the options
 
 
-def _choosing(build: Callable[..., Any]) -> Callable[..., Any]:
-    def build_generator(
-        self: Any,
-        models: Any,
-        args: Any,
-        seq_gen_cls: Any = None,
-        extra_gen_cls_kwargs: Optional[Dict[str, Any]] = None,
-        *others: Any,
-        **options: Any,
-    ) -> Any:
-        # after fairseq_attn_plugin.models has been imported, which the patches precede
-        from fairseq_attn_plugin.decoding.generator import generator_class
-        from fairseq_attn_plugin.decoding.options import DecodingOptions
+@around
+def _choosing(
+    build: Callable[..., Any],
+    self: Any,
+    models: Any,
+    args: Any,
+    seq_gen_cls: Any = None,
+    extra_gen_cls_kwargs: Optional[Dict[str, Any]] = None,
+    *others: Any,
+    **options: Any,
+) -> Any:
+    # after fairseq_attn_plugin.models has been imported, which the patches precede
+    from fairseq_attn_plugin.decoding.generator import generator_class
+    from fairseq_attn_plugin.decoding.options import DecodingOptions
 
-        check_search(args)
-        decoding = DecodingOptions.of(args)
-        if getattr(args, "score_reference", False):
-            decoding.check_unused("--score-reference scores references with the model itself and translates nothing")
-            hard = getattr(args, "print_alignment", None) != "soft"
-            need(hard, args, "print_alignment", "hard with --score-reference; fairseq-attn extract writes weights")
-        elif seq_gen_cls is None:
-            seq_gen_cls = generator_class(models, decoding, getattr(args, "print_alignment", None))
-            if seq_gen_cls is not None:
-                extra_gen_cls_kwargs = {**(extra_gen_cls_kwargs or {}), "decoding": decoding}
-                if getattr(args, "print_alignment", None):
-                    extra_gen_cls_kwargs["print_alignment"] = args.print_alignment
-        return build(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, *others, **options)
-
-    return build_generator
+    check_search(args)
+    decoding, alignment = DecodingOptions.of(args), getattr(args, "print_alignment", None)
+    if getattr(args, "score_reference", False):
+        decoding.check_unused("--score-reference scores references with the model itself and translates nothing")
+        hard = "hard with --score-reference; fairseq-attn extract writes weights"
+        need(alignment != "soft", args, "print_alignment", hard)
+    elif seq_gen_cls is None:
+        seq_gen_cls = generator_class(models, decoding, alignment)
+        if seq_gen_cls is not None:
+            printed = {"print_alignment": alignment} if alignment else {}
+            extra_gen_cls_kwargs = {**(extra_gen_cls_kwargs or {}), "decoding": decoding, **printed}
+    return build(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, *others, **options)
 
 
 DECODING = Patch(
@@ -85,21 +83,19 @@ DECODING = Patch(
 GROUPS = ("common", "common_eval", "dataset", "generation")
 
 
-def _with_plain_options(main: Callable[..., Any]) -> Callable[..., Any]:
-    def _main(cfg: Any, output_file: Any) -> Any:
-        plain = {name: Namespace(**cfg[name]) for name in GROUPS}
-        shards = cfg.dataset.num_shards
-        if shards > 1:  # stock reads the shard from the options of distributed training alone
-            shard = {"distributed_world_size": shards, "distributed_rank": cfg.dataset.shard_id}
-            plain["distributed_training"] = Namespace(**{**cfg.distributed_training, **shard})
-        try:
-            return main(Namespace(**{**{name: cfg[name] for name in cfg}, **plain}), output_file)
-        except ZeroDivisionError:  # a shard without a batch has no time to divide by
-            fewer = "less: there are fewer batches, of which a smaller --batch-size makes more"
-            need(shards == 1, cfg.dataset, "num_shards", fewer)
-            raise
-
-    return _main
+@around
+def _with_plain_options(main: Callable[..., Any], cfg: Any, output_file: Any) -> Any:
+    plain = {name: Namespace(**cfg[name]) for name in GROUPS}
+    shards = cfg.dataset.num_shards
+    if shards > 1:  # stock reads the shard from the options of distributed training alone
+        shard = {"distributed_world_size": shards, "distributed_rank": cfg.dataset.shard_id}
+        plain["distributed_training"] = Namespace(**{**cfg.distributed_training, **shard})
+    try:
+        return main(Namespace(**{**{name: cfg[name] for name in cfg}, **plain}), output_file)
+    except ZeroDivisionError:  # a shard without a batch has no time to divide by
+        fewer = "less: there are fewer batches, of which a smaller --batch-size makes more"
+        need(shards == 1, cfg.dataset, "num_shards", fewer)
+        raise
 
 
 @before
@@ -111,12 +107,10 @@ def _refusing(cfg: Any) -> None:
     need(hard, options, "print_alignment", "hard; fairseq-generate and fairseq-attn extract write weights")
 
 
-def _of_lists(string: Callable[..., str]) -> Callable[..., str]:
-    def from_indices(self: Any, tensor: Any, *args: Any, **options: Any) -> str:
-        flat = torch.is_tensor(tensor) and tensor.dim() == 1
-        return string(self, tensor.tolist() if flat else tensor, *args, **options)
-
-    return from_indices
+@around
+def _of_lists(string: Callable[..., str], self: Any, tensor: Any, *args: Any, **options: Any) -> str:
+    flat = torch.is_tensor(tensor) and tensor.dim() == 1
+    return string(self, tensor.tolist() if flat else tensor, *args, **options)
 
 
 GENERATION_LOOP = Patch(

@@ -20,7 +20,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from fairseq_attn_plugin.errors import OptionError, Rule, annotate, did_you_mean, explain_by, install_hook
 from fairseq_attn_plugin.options import flag
 
-from .wrapping import MakeWrapper, Patch
+from .wrapping import MakeWrapper, Patch, around
 
 Explanation = Callable[[Exception, Dict[str, Any]], Optional[str]]
 
@@ -35,26 +35,22 @@ def explained(*explanations: Explanation) -> MakeWrapper:
             mistakes
     """
 
-    def make_wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
-        signature = inspect.signature(original)
+    @around
+    def explaining(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except Exception as error:
+            for explain in explanations:
+                try:
+                    line = explain(error, inspect.signature(original).bind(*args, **kwargs).arguments)
+                except Exception:  # a fault in the explanation must never hide the error itself
+                    line = None
+                if line is not None:
+                    annotate(error, line)
+                    break
+            raise
 
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return original(*args, **kwargs)
-            except Exception as error:
-                for explain in explanations:
-                    try:
-                        line = explain(error, signature.bind(*args, **kwargs).arguments)
-                    except Exception:  # a fault in the explanation must never hide the error itself
-                        line = None
-                    if line is not None:
-                        annotate(error, line)
-                        break
-                raise
-
-        return wrapper
-
-    return make_wrapper
+    return explaining
 
 
 def _files(error: BaseException) -> List[str]:
@@ -267,14 +263,10 @@ def no_subwords(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     return f"{flag(name)} {getattr(arguments['cfg'], name)}: is no model of subwords ({error})" if unreadable else None
 
 
-def _unless_refused(save: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _unless_refused(save: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A training that a user's mistake ends has nothing to save as ``crash.pt``."""
-
-    def save_checkpoint(self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(sys.exc_info()[1], OptionError):
-            return save(self, filename, *args, **kwargs)
-
-    return save_checkpoint
+    return None if isinstance(sys.exc_info()[1], OptionError) else save(*args, **kwargs)
 
 
 def _show() -> None:

@@ -35,7 +35,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import file_options, flag
 from fairseq_attn_plugin.writing import whole_file
 
-from .wrapping import Patch, after, before, storing
+from .wrapping import Patch, after, around, before, storing
 
 logger = logging.getLogger(__name__)
 
@@ -71,37 +71,33 @@ MULTIRUN = Patch(
 # ---- batch order
 
 
-def _from_the_first_epoch(get: Callable[..., Any]) -> Callable[..., Any]:
-    def get_train_iterator(self: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
-        if epoch == 1 or kwargs.get("disable_iterator_cache"):  # parts of the data, one for each epoch
-            iterator = get(self, epoch, *args, **kwargs)
-        else:
-            if kwargs.get("load_dataset", True):
-                get(self, 1, *args, **kwargs)
-            iterator = get(self, epoch, *args, **{**kwargs, "load_dataset": False})
-            if kwargs.get("load_dataset", True):
-                iterator.epoch = epoch
-                if callable(getattr(iterator, "batch_sampler", None)):  # streams have none
-                    iterator.dataset.set_epoch(epoch)
-                    iterator._frozen_batches = None
-        iterator.fix_batches_to_gpus = self.cfg.distributed_training.fix_batches_to_gpus
-        return iterator
-
-    return get_train_iterator
+@around
+def _from_the_first_epoch(get: Callable[..., Any], self: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
+    if epoch == 1 or kwargs.get("disable_iterator_cache"):  # parts of the data, one for each epoch
+        iterator = get(self, epoch, *args, **kwargs)
+    else:
+        if kwargs.get("load_dataset", True):
+            get(self, 1, *args, **kwargs)
+        iterator = get(self, epoch, *args, **{**kwargs, "load_dataset": False})
+        if kwargs.get("load_dataset", True):
+            iterator.epoch = epoch
+            if callable(getattr(iterator, "batch_sampler", None)):  # streams have none
+                iterator.dataset.set_epoch(epoch)
+                iterator._frozen_batches = None
+    iterator.fix_batches_to_gpus = self.cfg.distributed_training.fix_batches_to_gpus
+    return iterator
 
 
-def _as_the_epoch_asks(get: Callable[..., Any]) -> Callable[..., Any]:
-    def _get_iterator_for_epoch(
-        self: Any, epoch: int, shuffle: bool, fix_batches_to_gpus: bool = False, offset: int = 0
-    ) -> Any:
-        # fairseq does not say it when it resumes within an epoch
-        fix_batches_to_gpus = fix_batches_to_gpus or getattr(self, "fix_batches_to_gpus", False)
-        sampler = getattr(self, "epoch_batch_sampler", None)
-        if sampler is not None:
-            sampler.shuffle, sampler.fix_batches_to_gpus = shuffle, fix_batches_to_gpus
-        return get(self, epoch, shuffle, fix_batches_to_gpus=fix_batches_to_gpus, offset=offset)
-
-    return _get_iterator_for_epoch
+@around
+def _as_the_epoch_asks(
+    get: Callable[..., Any], self: Any, epoch: int, shuffle: bool, fix_batches_to_gpus: bool = False, offset: int = 0
+) -> Any:
+    # fairseq does not say it when it resumes within an epoch
+    fix_batches_to_gpus = fix_batches_to_gpus or getattr(self, "fix_batches_to_gpus", False)
+    sampler = getattr(self, "epoch_batch_sampler", None)
+    if sampler is not None:
+        sampler.shuffle, sampler.fix_batches_to_gpus = shuffle, fix_batches_to_gpus
+    return get(self, epoch, shuffle, fix_batches_to_gpus=fix_batches_to_gpus, offset=offset)
 
 
 BATCH_ORDER = Patch(
@@ -281,17 +277,14 @@ def _whole(path: str) -> Iterator[BinaryIO]:
                 raise
 
 
-def _saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:
-    def torch_persistent_save(obj: Any, filename: Any, async_write: bool = False) -> Any:
-        from fairseq.file_io import PathManager
+@around
+def _saving_whole(save: Callable[..., Any], obj: Any, filename: Any, async_write: bool = False) -> Any:
+    from fairseq.file_io import PathManager
 
-        if async_write or not isinstance(filename, str) or not PathManager.supports_rename(filename):
-            return save(obj, filename, async_write)
-        with _whole(filename) as stream:
-            torch.save(obj, stream)
-        return None
-
-    return torch_persistent_save
+    if async_write or not isinstance(filename, str) or not PathManager.supports_rename(filename):
+        return save(obj, filename, async_write)
+    with _whole(filename) as stream:
+        torch.save(obj, stream)
 
 
 def _copy_whole() -> None:
@@ -333,33 +326,31 @@ WHOLE_CHECKPOINTS = Patch(
 # ---- restarts
 
 
-def _where_there_is_something_to_do(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> Any:
-        from fairseq.file_io import PathManager
+@around
+def _where_there_is_something_to_do(load: Callable[..., Any], cfg: Any, trainer: Any, **options: Any) -> Any:
+    from fairseq.file_io import PathManager
 
-        path = cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt")
-        last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
-        begins = cfg.restore_file == "checkpoint_last.pt" or os.path.abspath(path) == os.path.abspath(last)
-        if not begins and not PathManager.isfile(path):
-            raise OptionError(
-                f"--restore-file {path}: no such file; leave it out to continue what is in --save-dir {cfg.save_dir}, "
-                "or to begin there"
-            )
-        is_new = not PathManager.exists(last)
-        extra_state, iterator = load(cfg, trainer, **options)
-        if is_new and cfg.finetune_from_model is not None:
-            trainer._previous_training_time = 0  # that of another training, which --stop-time-hours does not limit
-        limit = None if extra_state is None else _limit(trainer, iterator, getattr(stops_early(), "num_runs", 0))
-        if limit is not None:
-            logger.info(
-                f"nothing to do: the training in {cfg.save_dir} has ended after {trainer.get_num_updates()} updates by "
-                f"{limit}; a higher value continues it"
-            )
-            # fairseq_cli.train, which may run as __main__, reads it next, and has no epoch before it
-            trainer.cfg.optimization.max_epoch = -1
-        return extra_state, iterator
-
-    return load_checkpoint
+    path = cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt")
+    last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
+    begins = cfg.restore_file == "checkpoint_last.pt" or os.path.abspath(path) == os.path.abspath(last)
+    if not begins and not PathManager.isfile(path):
+        raise OptionError(
+            f"--restore-file {path}: no such file; leave it out to continue what is in --save-dir {cfg.save_dir}, "
+            "or to begin there"
+        )
+    is_new = not PathManager.exists(last)
+    extra_state, iterator = load(cfg, trainer, **options)
+    if is_new and cfg.finetune_from_model is not None:
+        trainer._previous_training_time = 0  # that of another training, which --stop-time-hours does not limit
+    limit = None if extra_state is None else _limit(trainer, iterator, getattr(stops_early(), "num_runs", 0))
+    if limit is not None:
+        logger.info(
+            f"nothing to do: the training in {cfg.save_dir} has ended after {trainer.get_num_updates()} updates by "
+            f"{limit}; a higher value continues it"
+        )
+        # fairseq_cli.train, which may run as __main__, reads it next, and has no epoch before it
+        trainer.cfg.optimization.max_epoch = -1
+    return extra_state, iterator
 
 
 def _limit(trainer: Any, iterator: Any, without_improvement: int) -> Optional[str]:

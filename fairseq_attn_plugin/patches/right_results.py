@@ -21,40 +21,37 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lexicon import read_lexicon
 from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
-from .wrapping import Patch, after, before
+from .wrapping import Patch, after, around, before
 
 # ---- batches
 
 
-def _complete(batch_by_size: Callable[..., List[Any]]) -> Callable[..., List[Any]]:
-    def complete(
-        indices: Any,
-        num_tokens_fn: Any,
-        num_tokens_vec: Any = None,
-        max_tokens: Any = None,
-        max_sentences: Any = None,
-        required_batch_size_multiple: int = 1,
-        fixed_shapes: Any = None,
-    ) -> List[Any]:
-        limits = (max_tokens, max_sentences)
-        if not isinstance(indices, np.ndarray):
-            indices = np.fromiter(indices, dtype=np.int64, count=-1)
-        if not len(indices) and required_batch_size_multiple > 1:  # stock would fail, and otherwise returns no batch
-            raise OptionError(
-                "every sentence is longer than --max-tokens, --max-source-positions or --max-target-positions allow; "
-                "raise them"
-            )
-        batches = batch_by_size(
-            indices, num_tokens_fn, num_tokens_vec, *limits, required_batch_size_multiple, fixed_shapes
+@around
+def _complete(
+    batch_by_size: Callable[..., List[Any]],
+    indices: Any,
+    num_tokens_fn: Any,
+    num_tokens_vec: Any = None,
+    max_tokens: Any = None,
+    max_sentences: Any = None,
+    required_batch_size_multiple: int = 1,
+    fixed_shapes: Any = None,
+) -> List[Any]:
+    limits = (max_tokens, max_sentences)
+    if not isinstance(indices, np.ndarray):
+        indices = np.fromiter(indices, dtype=np.int64, count=-1)
+    if not len(indices) and required_batch_size_multiple > 1:  # stock would fail, and otherwise returns no batch
+        raise OptionError(
+            "every sentence is longer than --max-tokens, --max-source-positions or --max-target-positions allow; "
+            "raise them"
         )
-        kept = sum(len(batch) for batch in batches)
-        if fixed_shapes is None and kept < len(indices):
-            # batches follow the order of the indices: the missing ones are the last
-            sizes = None if num_tokens_vec is None else np.asarray(num_tokens_vec)[kept:]
-            batches = list(batches) + list(batch_by_size(indices[kept:], num_tokens_fn, sizes, *limits, 1))
-        return batches
-
-    return complete
+    batches = batch_by_size(indices, num_tokens_fn, num_tokens_vec, *limits, required_batch_size_multiple, fixed_shapes)
+    kept = sum(len(batch) for batch in batches)
+    if fixed_shapes is None and kept < len(indices):
+        # batches follow the order of the indices: the missing ones are the last
+        sizes = None if num_tokens_vec is None else np.asarray(num_tokens_vec)[kept:]
+        batches = list(batches) + list(batch_by_size(indices[kept:], num_tokens_fn, sizes, *limits, 1))
+    return batches
 
 
 BATCHES = Patch(
@@ -67,24 +64,23 @@ BATCHES = Patch(
 # ---- diverse beam
 
 
-def _by_place(search: Callable[..., Any]) -> Callable[..., Any]:
-    def step(
-        self: Any,
-        step: int,
-        lprobs: Any,
-        scores: Any,
-        prev_output_tokens: Any = None,
-        original_batch_idxs: Any = None,
-    ) -> Any:
-        if original_batch_idxs is not None:
-            if step == 0:
-                self.sentences = original_batch_idxs
-            # [sentences still searched, sentences of the batch], one True in each row
-            same = original_batch_idxs.unsqueeze(1) == self.sentences.unsqueeze(0)
-            original_batch_idxs = same.int().argmax(1)
-        return search(self, step, lprobs, scores, prev_output_tokens, original_batch_idxs)
-
-    return step
+@around
+def _by_place(
+    search: Callable[..., Any],
+    self: Any,
+    step: int,
+    lprobs: Any,
+    scores: Any,
+    prev_output_tokens: Any = None,
+    original_batch_idxs: Any = None,
+) -> Any:
+    if original_batch_idxs is not None:
+        if step == 0:
+            self.sentences = original_batch_idxs
+        # [sentences still searched, sentences of the batch], one True in each row
+        same = original_batch_idxs.unsqueeze(1) == self.sentences.unsqueeze(0)
+        original_batch_idxs = same.int().argmax(1)
+    return search(self, step, lprobs, scores, prev_output_tokens, original_batch_idxs)
 
 
 DIVERSE_BEAM = Patch(
@@ -100,54 +96,49 @@ DIVERSE_BEAM = Patch(
 NO_FILE = "@@ "  # what fairseq makes of --replace-unk without a file
 
 
-def _reading_lexicons(_load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_align_dict(replace_unk: Optional[str]) -> Optional[Dict[str, str]]:
-        if replace_unk is None:
-            return None
-        lexicon = {} if replace_unk in ("", NO_FILE) else read_lexicon(replace_unk, "--replace-unk")
-        return {source: entries[0].target for source, entries in lexicon.items()}
-
-    return load_align_dict
+@around
+def _reading_lexicons(_load: Callable[..., Any], replace_unk: Optional[str]) -> Optional[Dict[str, str]]:
+    if replace_unk is None:
+        return None
+    lexicon = {} if replace_unk in ("", NO_FILE) else read_lexicon(replace_unk, "--replace-unk")
+    return {source: entries[0].target for source, entries in lexicon.items()}
 
 
-def _replacing(process: Callable[..., Any]) -> Callable[..., Any]:
-    def post_process_prediction(
-        hypo_tokens: Any,
-        src_str: str,
-        alignment: Any,
-        align_dict: Optional[Dict[str, str]],
-        tgt_dict: Any,
-        remove_bpe: Optional[str] = None,
-        extra_symbols_to_ignore: Any = None,
-    ) -> Any:
-        if align_dict is None:
-            return process(hypo_tokens, src_str, alignment, align_dict, tgt_dict, remove_bpe, extra_symbols_to_ignore)
-        from fairseq.data.data_utils import post_process
-        from fairseq.tokenizer import tokenize_line
+@around
+def _replacing(
+    process: Callable[..., Any],
+    hypo_tokens: Any,
+    src_str: str,
+    alignment: Any,
+    align_dict: Optional[Dict[str, str]],
+    tgt_dict: Any,
+    remove_bpe: Optional[str] = None,
+    extra_symbols_to_ignore: Any = None,
+) -> Any:
+    if align_dict is None:
+        return process(hypo_tokens, src_str, alignment, align_dict, tgt_dict, remove_bpe, extra_symbols_to_ignore)
+    from fairseq.data.data_utils import post_process
+    from fairseq.tokenizer import tokenize_line
 
-        tokens = tgt_dict.string(hypo_tokens, extra_symbols_to_ignore=extra_symbols_to_ignore).split(" ")
-        if tgt_dict.unk_string() in tokens:
-            if alignment is None or not len(alignment):
-                raise OptionError("--replace-unk: needs the alignment of the words; add --print-alignment")
-            tokens = replace_unknown(tokens, tokenize_line(src_str), positions_of(alignment), align_dict)
-        text = post_process(" ".join(tokens), remove_bpe)
-        return tgt_dict.encode_line(text, add_if_not_exist=True), text, alignment
-
-    return post_process_prediction
+    tokens = tgt_dict.string(hypo_tokens, extra_symbols_to_ignore=extra_symbols_to_ignore).split(" ")
+    if tgt_dict.unk_string() in tokens:
+        if alignment is None or not len(alignment):
+            raise OptionError("--replace-unk: needs the alignment of the words; add --print-alignment")
+        tokens = replace_unknown(tokens, tokenize_line(src_str), positions_of(alignment), align_dict)
+    text = post_process(" ".join(tokens), remove_bpe)
+    return tgt_dict.encode_line(text, add_if_not_exist=True), text, alignment
 
 
 _JOINED: List[Optional[str]] = [None]  # how fairseq-generate joins subwords, while it replaces unknown words
 
 
-def _telling(main: Callable[..., Any]) -> Callable[..., Any]:
-    def _main(cfg: Any, output_file: Any) -> Any:
-        _JOINED[0] = None if cfg.generation.replace_unk is None else cfg.common_eval.post_process
-        try:
-            return main(cfg, output_file)
-        finally:
-            _JOINED[0] = None
-
-    return _main
+@around
+def _telling(main: Callable[..., Any], cfg: Any, output_file: Any) -> Any:
+    _JOINED[0] = None if cfg.generation.replace_unk is None else cfg.common_eval.post_process
+    try:
+        return main(cfg, output_file)
+    finally:
+        _JOINED[0] = None
 
 
 @after

@@ -23,13 +23,14 @@ import numpy as np
 import torch
 
 from .safe_files.arrays import STAND_INS
-from .wrapping import Patch, after
+from .wrapping import Patch, after, around
 
 # ---- loading
 
 
-def _with_checkpoint_types(original: Callable[[], Dict[str, Any]]) -> Callable[[], Dict[str, Any]]:
-    return lambda: {**original(), "argparse.Namespace": argparse.Namespace, **STAND_INS}
+@around
+def _with_checkpoint_types(original: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
+    return {**original(), "argparse.Namespace": argparse.Namespace, **STAND_INS}
 
 
 LOADING = Patch(
@@ -42,13 +43,13 @@ LOADING = Patch(
 # ---- broadcast
 
 
-def _by_pickle(_original: Callable[..., Any]) -> Callable[..., Any]:
-    def broadcast(obj: Any, src_rank: int, group: Any, dist_device: Optional[torch.device] = None) -> Any:
-        objects = [obj]
-        torch.distributed.broadcast_object_list(objects, src_rank, group, dist_device)
-        return objects[0]
-
-    return broadcast
+@around
+def _by_pickle(
+    _original: Callable[..., Any], obj: Any, src_rank: int, group: Any, dist_device: Optional[torch.device] = None
+) -> Any:
+    objects = [obj]
+    torch.distributed.broadcast_object_list(objects, src_rank, group, dist_device)
+    return objects[0]
 
 
 BROADCAST = Patch(
@@ -61,11 +62,9 @@ BROADCAST = Patch(
 # ---- buckets
 
 
-def _percentiles(_get_buckets: Callable[..., Any]) -> Callable[..., Any]:
-    def get_buckets(sizes: Any, num_buckets: int) -> Any:
-        return np.unique(np.percentile(sizes, np.linspace(0, 100, num_buckets + 1), method="lower")[1:])
-
-    return get_buckets
+@around
+def _percentiles(_get_buckets: Callable[..., Any], sizes: Any, num_buckets: int) -> Any:
+    return np.unique(np.percentile(sizes, np.linspace(0, 100, num_buckets + 1), method="lower")[1:])
 
 
 def _name_types() -> None:

@@ -24,7 +24,7 @@ from fairseq import checkpoint_utils
 from fairseq_attn_plugin.errors import OptionError, did_you_mean, one_line
 from fairseq_attn_plugin.options import earlier_values, file_options, flag, parse_overrides
 
-from .wrapping import Patch, after
+from .wrapping import Patch, after, around
 
 # ---- overrides
 
@@ -166,11 +166,9 @@ OVERRIDES = Patch(
 # ---- checkpoint files
 
 
-def _without_files(build: Callable[..., Any]) -> Callable[..., Any]:
-    def build_model(cfg: Any, task: Any, from_checkpoint: bool = False) -> Any:
-        return build(as_written(cfg) if from_checkpoint else cfg, task, from_checkpoint)
-
-    return build_model
+@around
+def _without_files(build: Callable[..., Any], cfg: Any, task: Any, from_checkpoint: bool = False) -> Any:
+    return build(as_written(cfg) if from_checkpoint else cfg, task, from_checkpoint)
 
 
 def as_written(cfg: Any) -> Any:
@@ -198,23 +196,21 @@ def as_written(cfg: Any) -> Any:
 GONE = ("gumbel_tau_start", "gumbel_anneal_updates", "gumbel_straight_through", "alignment_weight_end")
 
 
-def _without_gone(build: Callable[..., Any]) -> Callable[..., Any]:
-    def build_criterion(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> Any:
-        from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+@around
+def _without_gone(build: Callable[..., Any], self: Any, cfg: Any, *args: Any, **kwargs: Any) -> Any:
+    from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 
-        dataclass = CRITERION_DATACLASS_REGISTRY.get(getattr(cfg, "_name", None))
-        taken = getattr(dataclass, "__dataclass_fields__", GONE)  # other criterions may have options of these names
-        gone = [name for name in GONE if name in cfg and name not in taken]
-        if gone:
-            from omegaconf import open_dict
+    dataclass = CRITERION_DATACLASS_REGISTRY.get(getattr(cfg, "_name", None))
+    taken = getattr(dataclass, "__dataclass_fields__", GONE)  # other criterions may have options of these names
+    gone = [name for name in GONE if name in cfg and name not in taken]
+    if gone:
+        from omegaconf import open_dict
 
-            cfg = copy.copy(cfg)
-            with open_dict(cfg):
-                for name in gone:
-                    del cfg[name]
-        return build(self, cfg, *args, **kwargs)
-
-    return build_criterion
+        cfg = copy.copy(cfg)
+        with open_dict(cfg):
+            for name in gone:
+                del cfg[name]
+    return build(self, cfg, *args, **kwargs)
 
 
 CHECKPOINT_FILES = Patch(
@@ -243,22 +239,20 @@ def user_dir_of(path: str) -> Optional[str]:
     return None if is_own else folder
 
 
-def _names_the_user_dir(load: Callable[..., Any]) -> Callable[..., Any]:
-    def load_model_ensemble_and_task(filenames: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return load(filenames, *args, **kwargs)
-        except Exception as error:
-            line = one_line(error)
-            trained = {path: user_dir_of(path) for path in filenames} if line and UNKNOWN.search(line) else {}
-            for path, folder in trained.items():
-                if folder is not None:
-                    raise OptionError(
-                        f"{line}; {path} was trained with --user-dir {folder}: code of a checkpoint is not imported by "
-                        "itself; name the folder by --user-dir if you trust it"
-                    ) from error
-            raise
-
-    return load_model_ensemble_and_task
+@around
+def _names_the_user_dir(load: Callable[..., Any], filenames: Any, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return load(filenames, *args, **kwargs)
+    except Exception as error:
+        line = one_line(error)
+        trained = {path: user_dir_of(path) for path in filenames} if line and UNKNOWN.search(line) else {}
+        for path, folder in trained.items():
+            if folder is not None:
+                raise OptionError(
+                    f"{line}; {path} was trained with --user-dir {folder}: code of a checkpoint is not imported by "
+                    "itself; name the folder by --user-dir if you trust it"
+                ) from error
+        raise
 
 
 USER_DIRS = Patch(

@@ -8,32 +8,30 @@ adaptive softmax, a lexicon or a latent alignment.
 
 from typing import Any, Callable, Dict
 
-from .wrapping import Patch, wrapped_by
+from .wrapping import Patch, around, wrapped_by
 
 PATCH_NAME = "vocabulary_losses"
 
 
-def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
-    def forward(self: Any, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Any:
-        # not before the patches are installed, which explain the mistakes in the options of models
-        from fairseq_attn_plugin.criterions.vocabulary_losses import ask_for_loss, sums_losses
+@around
+def _asking(forward: Callable[..., Any], self: Any, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Any:
+    # not before the patches are installed, which explain the mistakes in the options of models
+    from fairseq_attn_plugin.criterions.vocabulary_losses import ask_for_loss, sums_losses
 
-        if reduce and _takes_sums(self) and sums_losses(model):
-            smoothing, prefix = getattr(self, "eps", 0.0), getattr(self, "ignore_prefix_size", 0)
-            sample = ask_for_loss(sample, self.padding_idx, smoothing, prefix)
-        return original(self, model, sample, reduce)
-
-    return forward
+    if reduce and _takes_sums(self) and sums_losses(model):
+        smoothing, prefix = getattr(self, "eps", 0.0), getattr(self, "ignore_prefix_size", 0)
+        sample = ask_for_loss(sample, self.padding_idx, smoothing, prefix)
+    return forward(self, model, sample, reduce)
 
 
-def _taking(original: Callable[..., Any]) -> Callable[..., Any]:
-    def compute_loss(self: Any, model: Any, net_output: Any, sample: Dict[str, Any], reduce: bool = True) -> Any:
-        from fairseq_attn_plugin.criterions.vocabulary_losses import loss_in
+@around
+def _taking(
+    compute_loss: Callable[..., Any], self: Any, model: Any, net_output: Any, sample: Any, reduce: bool = True
+) -> Any:
+    from fairseq_attn_plugin.criterions.vocabulary_losses import loss_in
 
-        found = loss_in(net_output)
-        return original(self, model, net_output, sample, reduce) if found is None else (found.loss, found.nll)
-
-    return compute_loss
+    found = loss_in(net_output)
+    return compute_loss(self, model, net_output, sample, reduce) if found is None else (found.loss, found.nll)
 
 
 def _takes_sums(criterion: Any) -> bool:

@@ -54,42 +54,40 @@ def wrapped_by(owner: Any, name: str, own: bool = False) -> List[str]:
     return found
 
 
+def around(action: Callable[..., Any]) -> MakeWrapper:
+    """What wraps a function such that ``action`` takes the function and its arguments in its place; a decorator of
+    ``action``."""
+
+    def make_wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.wraps(original)(lambda *args, **kwargs: action(original, *args, **kwargs))
+
+    return make_wrapper
+
+
 def before(action: Callable[..., None]) -> MakeWrapper:
     """What wraps a function such that ``action`` takes its arguments first; a decorator of ``action``."""
 
-    def make_wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            action(*args, **kwargs)
-            return original(*args, **kwargs)
+    def first(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        action(*args, **kwargs)
+        return original(*args, **kwargs)
 
-        return wrapper
-
-    return make_wrapper
+    return around(first)
 
 
 def after(action: Callable[..., None]) -> MakeWrapper:
     """What wraps a function such that ``action`` then takes its result and its arguments; a decorator of ``action``."""
 
-    def make_wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            action(result, *args, **kwargs)
-            return result
+    def then(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        action(result, *args, **kwargs)
+        return result
 
-        return wrapper
-
-    return make_wrapper
+    return around(then)
 
 
 def storing(contents: Callable[[Any], Dict[str, Any]]) -> MakeWrapper:
     """For ``Trainer.save_checkpoint``: a checkpoint has the ``contents`` of the trainer in its ``extra_state``, too."""
-
-    def make_wrapper(save: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda self, filename, extra_state: save(self, filename, {**extra_state, **contents(self)})
-
-    return make_wrapper
+    return around(lambda save, self, filename, extra_state: save(self, filename, {**extra_state, **contents(self)}))
 
 
 def _own(owner: Any, name: str) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag
 
-from ..wrapping import Patch
+from ..wrapping import Patch, around
 
 
 class NotLiteral(OptionError):
@@ -67,20 +67,17 @@ def hide_builtin() -> None:
             vars(module).setdefault("eval", literal)
 
 
-def _naming_the_option(build: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _naming_the_option(build: Callable[..., Any], cfg: Any, *args: Any, **kwargs: Any) -> Any:
     """Names the option of the configuration whose text was refused."""
-
-    def naming(cfg: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return build(cfg, *args, **kwargs)
-        except NotLiteral as error:
-            options: Dict[str, Any] = vars(cfg) if isinstance(cfg, Namespace) else dict(cfg)
-            names = [name for name, value in options.items() if isinstance(value, str) and value == error.text]
-            if not names:
-                raise
-            raise OptionError(f"{flag(names[0])} {error}") from None
-
-    return naming
+    try:
+        return build(cfg, *args, **kwargs)
+    except NotLiteral as error:
+        options: Dict[str, Any] = vars(cfg) if isinstance(cfg, Namespace) else dict(cfg)
+        names = [name for name, value in options.items() if isinstance(value, str) and value == error.text]
+        if not names:
+            raise
+        raise OptionError(f"{flag(names[0])} {error}") from None
 
 
 LITERALS = Patch(
