@@ -9,8 +9,6 @@ from typing import List
 
 from .wrapping import Patch
 
-__all__ = ["PATCHES", "Patch", "install"]
-
 # what a later patch wraps is outside of what an earlier one wraps: checks of checkpoints see the others' messages, and
 # what is asked of a trained model comes after the checks
 MODULES = (

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin import attention as attentions
+from fairseq_attn_plugin.attention.registry import MECHANISMS
 from fairseq_attn_plugin.errors import did_you_mean, explain_choice
 
 from .wrapping import Patch, before
@@ -22,19 +23,14 @@ from .wrapping import Patch, before
 
 HELP = ("-h", "--help")
 MODEL_GROUP = "Model-specific configuration"  # fairseq's title
+KINDS = [parts for _, parts in attentions.PARTS]
 
 
 @before
-def _help_at_the_end(
-    parser: argparse.ArgumentParser, input_args: Optional[Sequence[str]] = None, *_args: Any, **_kwargs: Any
-) -> None:
-    words = list(sys.argv[1:] if input_args is None else input_args)
-    if set(HELP) & set(words):
-        _keep_help_back(parser, [word for word in words if word not in HELP])
-
-
-def _keep_help_back(parser: Any, words: List[str]) -> None:
+def _help_at_the_end(parser: Any, input_args: Optional[Sequence[str]] = None, *_args: Any, **_kwargs: Any) -> None:
     """Lets the parser's first look at the words not see ``--help``, and its page be in groups."""
+    given = list(sys.argv[1:] if input_args is None else input_args)
+    words = [word for word in given if word not in HELP]
     look, show = parser.parse_known_args, parser.print_help
 
     def parse_known_args(_words: Any = None, namespace: Any = None) -> Any:
@@ -47,19 +43,23 @@ def _keep_help_back(parser: Any, words: List[str]) -> None:
             parser.print_help = partial(_show_groups, parser, found.arch, show)
         return found, extra
 
-    parser.parse_known_args = parse_known_args
+    if words != given:
+        parser.parse_known_args = parse_known_args
 
 
 def _show_groups(parser: Any, arch: str, show: Callable[..., None], file: Any = None) -> None:
     """Shows the options of a model in groups, one for the model and one for each set of mechanisms."""
+    from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
+
     values = _values(arch)
     whole = next(group for group in parser._action_groups if group.title == MODEL_GROUP)
     whole.title = f"options of --arch {arch}"
     owners, by_owner = _owners(), defaultdict(list)
-    choices = _choices()
+    choices = {kind.option: kind.names() for kind in (MECHANISMS, *KINDS)}
+    choices["--objective"] = list(OBJECTIVES)
     for action in parser._actions:
-        if action.help is not None and action.dest in choices:
-            action.help += f"; one of {', '.join(choices[action.dest])}"
+        for option in choices.keys() & set(action.option_strings if action.help else ()):
+            action.help += f"; one of {', '.join(choices[option])}"
     for action in whole._group_actions:
         value = getattr(values, action.dest, None)
         if value not in (None, False, "") and action.help is not None and "default" not in action.help:
@@ -93,18 +93,9 @@ def _owners() -> Dict[str, Tuple[str, Tuple[str, ...]]]:
     for name in attentions.names():
         for option in attentions.options_of(attentions.attention_class(name).Config):
             found[option] = ("--attention", (*found.get(option, ("", ()))[1], name))
-    for parts in (attentions.SCORES, attentions.NORMALIZERS, attentions.BIASES):
+    for parts in KINDS:
         found.update({option: (parts.option, tuple(parts.having(option))) for option in parts.options()})
     return found
-
-
-def _choices() -> Dict[str, List[str]]:
-    """The registered names, by the option that chooses one."""
-    from fairseq_attn_plugin.criterions.objectives import OBJECTIVES
-
-    parts = {"score": attentions.SCORES, "normalizer": attentions.NORMALIZERS, "bias": attentions.BIASES}
-    own = {f"attention_{name}": kind.names() for name, kind in parts.items()}
-    return {"attention": attentions.names(), "objective": list(OBJECTIVES), **own}
 
 
 HELP_PAGES = Patch(

@@ -133,11 +133,10 @@ def shape_of(sample: Dict[str, Any]) -> Optional[Hashable]:
     parts: List[Hashable] = []
     for path, value in _leaves(sample):
         if isinstance(value, Tensor):
-            parts.append((path, tuple(value.shape), value.dtype))
-        elif value is None or isinstance(value, (int, float, str)):
-            parts.append((path, value))
-        else:
+            value = (tuple(value.shape), value.dtype)
+        elif not (value is None or isinstance(value, (int, float, str))):
             return None
+        parts.append((path, value))
     return tuple(parts)
 
 

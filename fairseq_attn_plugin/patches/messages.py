@@ -215,9 +215,8 @@ def file_error(error: BaseException) -> Optional[str]:
         return f"--input (default: stdin) is not UTF-8 ({error.reason} at byte {error.start}); convert the text"
     if not isinstance(error, OSError) or not any(map(_is_fairseq, _files(error))):
         return None
-    if (
-        isinstance(error, FileExistsError) and not error.filename
-    ):  # fairseq-preprocess writes no dictionary over another
+    # fairseq-preprocess writes no dictionary over another
+    if isinstance(error, FileExistsError) and not error.filename:
         return f"{error}: exists; remove it, or name another folder"
     file = error.filename or ""
     if os.path.basename(file) == "dummy" and not os.path.exists(file):  # fairseq tries --save-dir by such a file

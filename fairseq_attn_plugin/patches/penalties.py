@@ -9,9 +9,10 @@ updates says in one line if the attention has not begun to move.
 """
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, Iterator
 
-from .wrapping import Patch, after, before, wrap
+from .wrapping import Patch, after, around, before, wrap
 
 if TYPE_CHECKING:
     from fairseq_attn_plugin.attention import Penalty
@@ -44,53 +45,49 @@ def _watching(cfg: Any, trainer: Any, stats: Any, *_rest: Any) -> None:
 
 def add_penalties(criterion: Any, *_args: Any, **_kwargs: Any) -> None:
     """Make ``criterion.forward`` add the penalties of the model it is given; a second call changes nothing."""
-    wrap(criterion, "forward", lambda forward: _with_penalties(criterion, forward), PATCH_NAME)
+    wrap(criterion, "forward", around(partial(_with_penalties, criterion)), PATCH_NAME)
 
 
-def _with_penalties(criterion: Any, original: Any) -> Any:
+def _with_penalties(criterion: Any, forward: Any, model: Any, sample: Any, *args: Any, **kwargs: Any) -> Any:
     # not before the patches are installed, which explain the mistakes of mechanisms that register themselves
     from fairseq_attn_plugin.attention import Attention, Penalty
 
-    def forward(model: Any, sample: Any, *args: Any, **kwargs: Any) -> Any:
-        found: Dict[str, Penalty] = {}
+    found: Dict[str, Penalty] = {}
 
-        def look(module: Any, inputs: Any, output: Any) -> None:
-            for penalties in _penalties_of(output):
-                for name, (value, weight) in penalties.items():
-                    if name not in found:
-                        found[name] = Penalty(value, weight)
-                    elif weight:  # of both directions; a statistic is that of the first one, whose words are counted
-                        found[name] = Penalty(found[name].value + value, weight)
+    def look(module: Any, inputs: Any, output: Any) -> None:
+        for penalties in _penalties_of(output):
+            for name, (value, weight) in penalties.items():
+                if name not in found:
+                    found[name] = Penalty(value, weight)
+                elif weight:  # of both directions; a statistic is that of the first one, whose words are counted
+                    found[name] = Penalty(found[name].value + value, weight)
 
-        with model.register_forward_hook(look):
-            loss, sample_size, logged = original(model, sample, *args, **kwargs)
-        words = logged.get("ntokens", sample_size)
-        for module in model.modules():
-            if isinstance(module, Attention):
-                for name, (value, weight) in module.parameter_penalties().items():
-                    # per word or sentence: fairseq divides the sum of all losses by that of all sample sizes
-                    loss = loss + weight * sample_size * value if criterion.training else loss
-                    logged[name] = logged.get(name, 0) + value.detach() * words
-        for name, (value, weight) in found.items():
-            loss = loss + weight * value if weight and criterion.training else loss
-            logged[name] = value.detach()
-        return loss, sample_size, logged
-
-    return forward
+    with model.register_forward_hook(look):
+        loss, sample_size, logged = forward(model, sample, *args, **kwargs)
+    words = logged.get("ntokens", sample_size)
+    for module in model.modules():
+        if isinstance(module, Attention):
+            for name, (value, weight) in module.parameter_penalties().items():
+                # per word or sentence: fairseq divides the sum of all losses by that of all sample sizes
+                loss = loss + weight * sample_size * value if criterion.training else loss
+                logged[name] = logged.get(name, 0) + value.detach() * words
+    for name, (value, weight) in found.items():
+        loss = loss + weight * value if weight and criterion.training else loss
+        logged[name] = value.detach()
+    return loss, sample_size, logged
 
 
 def _penalties_of(output: Any) -> Iterator[Dict[str, "Penalty"]]:
     """The penalties in the output of a model, at any depth of tuples and dictionaries."""
     if isinstance(output, dict):
-        if output.get(KEY):
-            yield output[KEY]
-        parts: Any = [part for name, part in output.items() if name != KEY]
+        own, parts = output.get(KEY), [part for name, part in output.items() if name != KEY]
     elif isinstance(output, (tuple, list)):
-        if getattr(output, KEY, None):
-            yield output.penalties  # type: ignore[union-attr]
-        parts = [part for part in output if part is not getattr(output, KEY, None)]
+        own = getattr(output, KEY, None)
+        parts = [part for part in output if part is not own]
     else:
         return
+    if own:
+        yield own
     for part in parts:
         yield from _penalties_of(part)
 

@@ -97,11 +97,8 @@ def _own(owner: Any, name: str) -> Any:
 def resolve(target: str) -> Tuple[Any, str]:
     """Owner and name of a target: ``package.module:function`` or ``package.module:Class.function``."""
     module, _, path = target.partition(":")
-    owner: Any = import_module(module)
     *classes, name = path.split(".")
-    for part in classes:
-        owner = getattr(owner, part)
-    return owner, name
+    return functools.reduce(getattr, classes, import_module(module)), name
 
 
 @dataclass(frozen=True)
