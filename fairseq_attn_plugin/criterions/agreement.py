@@ -37,7 +37,6 @@ Logged metrics, summed over workers:
     agreement_weight   training: the current weight
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
@@ -53,13 +52,8 @@ from ..attention.normalizers import in_full
 from ..errors import OptionError
 from ..models.agreement_lstm import AgreementLSTMModel, BothDirections
 from ..options import need, option
-from .logged_sums import Updates, perplexity, total
+from .logged_sums import BITS, Updates, least_weight, log_mean, perplexity, total
 from .vocabulary_losses import loss_in, unwrapped
-
-# Lower bound of numbers in a logarithm or a denominator. Its inverse is the steepest slope. That slope times fairseq's
-# initial loss scale for half precision (128) must not overflow in float16.
-_FLOOR = 1e-6
-_FLOOR_HALF = 2.0**-8
 
 
 class Attentions(NamedTuple):
@@ -84,8 +78,7 @@ def attentions(
         source_words: ``[B, N]``, False on padding
         normalized: whether the weights of the mechanism sum to one; if not, rows are divided by their sums
     """
-    half = forward.dtype == torch.float16
-    floor = _FLOOR_HALF if half else _FLOOR
+    floor = least_weight(forward.dtype)
 
     def rows(weights: Tensor, words: Tensor) -> Tensor:
         weights = in_full(weights)
@@ -144,8 +137,7 @@ class AgreementCriterion(FairseqCriterion):
 
     def __init__(self, cfg: AgreementConfig, task: Any):
         super().__init__(task)
-        if cfg.agreement_loss not in LOSSES:
-            raise OptionError(f"--agreement-loss {cfg.agreement_loss}: unknown; choose from {', '.join(LOSSES)}")
+        need(cfg.agreement_loss in LOSSES, cfg, "agreement_loss", f"one of {', '.join(LOSSES)}")
         need(cfg.agreement_weight >= 0, cfg, "agreement_weight", "0 or more")
         need(cfg.agreement_warmup_updates >= 0, cfg, "agreement_warmup_updates", "0 or more")
         need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
@@ -220,18 +212,16 @@ class AgreementCriterion(FairseqCriterion):
         pairs, sample_size = total(logging_outputs, "nsentences"), total(logging_outputs, "sample_size")
         if not pairs or not sample_size:
             return
-        metrics.log_scalar("loss", total(logging_outputs, "loss") / sample_size / math.log(2), sample_size, round=3)
+        log_mean(logging_outputs, "loss", sample_size, BITS, 3)
         nll = {direction: total(logging_outputs, f"{direction}nll_loss") for direction in words}
         words[""], nll[""] = sum(words.values()), sum(nll.values())
         for direction in ("", "forward_", "reverse_"):
-            bits, count = nll[direction] / words[direction] / math.log(2), words[direction]
-            metrics.log_scalar(f"{direction}nll_loss", bits, count, round=3)
+            bits = BITS * nll[direction] / words[direction]
+            metrics.log_scalar(f"{direction}nll_loss", bits, words[direction], round=3)
             metrics.log_derived(f"{direction}ppl", perplexity(f"{direction}nll_loss"))
-        bound = total(logging_outputs, "agreement_bound")
-        metrics.log_scalar("agreement", total(logging_outputs, "agreement") / bound, bound, round=4)
-        metrics.log_scalar("agreement_loss", total(logging_outputs, "agreement_loss") / pairs, pairs, round=4)
-        if any("agreement_weight" in log for log in logging_outputs):
-            metrics.log_scalar("agreement_weight", total(logging_outputs, "agreement_weight") / pairs, pairs, round=4)
+        log_mean(logging_outputs, "agreement", total(logging_outputs, "agreement_bound"))
+        for name in ("agreement_loss", "agreement_weight"):
+            log_mean(logging_outputs, name, pairs)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

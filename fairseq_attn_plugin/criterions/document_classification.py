@@ -19,7 +19,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from ..errors import OptionError
-from .logged_sums import total
+from .logged_sums import BITS, log_mean, total
 
 COUNTS = ("hits", "labels", "predictions")
 
@@ -66,11 +66,9 @@ class DocumentClassificationCriterion(SentencePredictionCriterion):
         documents = total(logging_outputs, "sample_size")
         if not documents:
             return
-        metrics.log_scalar("loss", total(logging_outputs, "loss") / documents / math.log(2), documents, round=3)
-        present = {name for log in logging_outputs for name in log}
-        if "ncorrect" in present:
-            metrics.log_scalar("accuracy", 100.0 * total(logging_outputs, "ncorrect") / documents, documents, round=2)
-        classes = sum(name.startswith("class_hits_") for name in present)
+        log_mean(logging_outputs, "loss", documents, BITS, 3)
+        log_mean(logging_outputs, "accuracy", documents, 100.0, 2, "ncorrect")
+        classes = len({name for log in logging_outputs for name in log if name.startswith("class_hits_")})
         if classes:
             for name in COUNTS:
                 sums = [total(logging_outputs, f"class_{name}_{number}") for number in range(classes)]

@@ -41,20 +41,15 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     LabelSmoothedCrossEntropyCriterionConfig,
 )
-from fairseq.logging import metrics
 from torch import Tensor
 
 from ..attention.normalizers import in_full
 from ..errors import OptionError
 from ..options import need, option
-from .logged_sums import Updates, total
+from .logged_sums import Updates, least_weight, log_mean, total
 from .vocabulary_losses import ask_for_loss, sums_losses, unwrapped
 
 LOSSES = ("cross-entropy", "squared")
-# Below this the tangent replaces log a. Its slope 1/a times fairseq's initial loss scale for half precision (128) must
-# not overflow in float16.
-_STRAIGHT = 1e-6
-_STRAIGHT_HALF = 2.0**-8
 
 
 class Alignment(NamedTuple):
@@ -94,7 +89,7 @@ def alignment_terms(weights: Tensor, links: Tensor, loss: str = "cross-entropy")
     Returns:
         the comparison; its losses are in at least float32
     """
-    straight = _STRAIGHT_HALF if weights.dtype == torch.float16 else _STRAIGHT
+    straight = least_weight(weights.dtype)
     full = in_full(weights)
     # The rows of a mechanism without normalisation may be nearly zero.
     a = full / full.sum(-1, keepdim=True).clamp(min=straight)
@@ -104,16 +99,11 @@ def alignment_terms(weights: Tensor, links: Tensor, loss: str = "cross-entropy")
     if loss == "squared":
         losses = 0.5 * ((a - gold) ** 2).sum(-1) * aligned
     else:
-        losses = -(gold * _log(a, straight)).sum(-1)
+        above = a.clamp(min=straight)  # the tangent of log a: value and slope are continuous, and finite at zero
+        losses = -(gold * (above.log() + (a - above) / straight)).sum(-1)
     with torch.no_grad():
         correct = links.gather(-1, a.argmax(-1, keepdim=True)).squeeze(-1)
     return Alignment(losses, aligned, correct)
-
-
-def _log(x: Tensor, straight: float) -> Tensor:
-    """log x; below ``straight`` its tangent at that point. Value and slope are continuous, and finite at zero."""
-    above = x.clamp(min=straight)
-    return above.log() + (x - above) / straight
 
 
 @dataclass
@@ -139,8 +129,7 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         super().__init__(
             task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, report_accuracy=cfg.report_accuracy
         )
-        if cfg.alignment_loss not in LOSSES:
-            raise OptionError(f"--alignment-loss {cfg.alignment_loss}: unknown; choose from {', '.join(LOSSES)}")
+        need(cfg.alignment_loss in LOSSES, cfg, "alignment_loss", f"one of {', '.join(LOSSES)}")
         need(cfg.alignment_weight >= 0, cfg, "alignment_weight", "0 or more")
         need(cfg.alignment_anneal_updates >= 0, cfg, "alignment_anneal_updates", "0 or more")
         need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
@@ -156,9 +145,7 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
     def alignment_weight(self) -> float:
         """The weight of the alignment term at the current update."""
         start, updates = self.cfg.alignment_weight, self.cfg.alignment_anneal_updates
-        if not updates:
-            return start
-        return start * (1 - min(1.0, self.updates.number / updates))
+        return start * (1 - min(1.0, self.updates.number / updates)) if updates else start
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
         """Returns the loss, the sample size and the logged sums of a batch."""
@@ -215,16 +202,10 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
         """Logs the metrics of the module's docstring."""
         super().reduce_metrics(logging_outputs)
-        words, sentences = total(logging_outputs, "aligned_words"), total(logging_outputs, "nsentences")
-        if words:
-            metrics.log_scalar("alignment_loss", total(logging_outputs, "alignment_loss") / words, words, round=4)
-            metrics.log_scalar(
-                "alignment_accuracy", 100.0 * total(logging_outputs, "aligned_correct") / words, words, round=2
-            )
-        if sentences and any("alignment_weight" in log for log in logging_outputs):
-            metrics.log_scalar(
-                "alignment_weight", total(logging_outputs, "alignment_weight") / sentences, sentences, round=4
-            )
+        words = total(logging_outputs, "aligned_words")
+        log_mean(logging_outputs, "alignment_loss", words)
+        log_mean(logging_outputs, "alignment_accuracy", words, 100.0, 2, "aligned_correct")
+        log_mean(logging_outputs, "alignment_weight", total(logging_outputs, "nsentences"))
 
 
 def _attention(output: Any) -> Optional[Tensor]:

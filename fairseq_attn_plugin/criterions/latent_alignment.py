@@ -108,30 +108,6 @@ class LatentAlignmentConfig(FairseqDataclass):
 keep_adding(LatentAlignmentConfig, objective_options, "criterion", CRITERION_DATACLASS_REGISTRY)
 
 
-def check_config(cfg: Any) -> None:
-    """Checks the values of a ``LatentAlignmentConfig``.
-
-    Raises:
-        OptionError: an option has a wrong value
-    """
-    if cfg.objective not in OBJECTIVES:
-        raise OptionError(f"--objective {cfg.objective}: unknown; {choices(', '.join(OBJECTIVES))}")
-    OBJECTIVES[cfg.objective].configure(cfg)
-    if cfg.baseline not in BASELINES:
-        raise OptionError(f"--baseline {cfg.baseline}: unknown; choose from {', '.join(BASELINES)}")
-    samples = cfg.num_samples is None or 1 <= cfg.num_samples <= MOST_SAMPLES
-    need(samples, cfg, "num_samples", f"at least 1 and at most {MOST_SAMPLES}")
-    if cfg.control_variates:
-        # of one sample all weights are 1, and their differences 0: neither prior nor posterior would be trained
-        need(cfg.num_samples is None or cfg.num_samples >= 2, cfg, "num_samples", "at least 2 with --control-variates")
-    need(cfg.exact_positions >= 1, cfg, "exact_positions", "at least 1")
-    need(cfg.gumbel_tau > 0, cfg, "gumbel_tau", "above 0")
-    need(cfg.kl_weight >= 0, cfg, "kl_weight", "0 or more")
-    need(cfg.kl_warmup_updates >= 0, cfg, "kl_warmup_updates", "0 or more")
-    need(cfg.soft_updates >= 0, cfg, "soft_updates", "0 or more")
-    need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
-
-
 def check_read(cfg: Mapping[str, Any]) -> None:
     """Checks that a training reads the options that are given. Checkpoints may have others.
 
@@ -169,7 +145,21 @@ class LatentAlignmentCriterion(FairseqCriterion):
 
     def __init__(self, cfg: LatentAlignmentConfig, task: Any):
         super().__init__(task)
-        check_config(cfg)
+        if cfg.objective not in OBJECTIVES:
+            raise OptionError(f"--objective {cfg.objective}: unknown; {choices(', '.join(OBJECTIVES))}")
+        OBJECTIVES[cfg.objective].configure(cfg)
+        need(cfg.baseline in BASELINES, cfg, "baseline", f"one of {', '.join(BASELINES)}")
+        samples = cfg.num_samples is None or 1 <= cfg.num_samples <= MOST_SAMPLES
+        need(samples, cfg, "num_samples", f"at least 1 and at most {MOST_SAMPLES}")
+        if cfg.control_variates:
+            # of one sample all weights are 1, and their differences 0: neither prior nor posterior would be trained
+            several = cfg.num_samples is None or cfg.num_samples >= 2
+            need(several, cfg, "num_samples", "at least 2 with --control-variates")
+        need(cfg.exact_positions >= 1, cfg, "exact_positions", "at least 1")
+        need(cfg.gumbel_tau > 0, cfg, "gumbel_tau", "above 0")
+        for name in ("kl_weight", "kl_warmup_updates", "soft_updates"):
+            need(getattr(cfg, name) >= 0, cfg, name, "0 or more")
+        need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")
         self.cfg = cfg
         self.average = MovingAverage()
         self.updates = Updates(task)

@@ -11,6 +11,7 @@ import functools
 import math
 from typing import Any, Dict, List
 
+import torch
 from fairseq import utils
 from fairseq.logging import metrics
 
@@ -25,6 +26,13 @@ PERPLEXITIES = {
 NATS = ("bound", "kl", "prior_entropy", "posterior_entropy")
 ACCURACIES = {"prior_correct": "prior_accuracy", "posterior_correct": "posterior_accuracy"}
 DIGITS = 4
+BITS = 1 / math.log(2)  # in a nat
+
+
+def least_weight(kind: torch.dtype) -> float:
+    """A lower bound of attention in a logarithm or a denominator. Its inverse is the steepest slope, which times
+    fairseq's initial loss scale for half precision (128) must not overflow in float16."""
+    return 2.0**-8 if kind == torch.float16 else 1e-6
 
 
 def total(logs: List[Dict[str, Any]], name: str) -> float:
@@ -32,25 +40,30 @@ def total(logs: List[Dict[str, Any]], name: str) -> float:
     return float(utils.item(sum(log.get(name, 0) for log in logs)))
 
 
+def log_mean(
+    logs: List[Dict[str, Any]], name: str, count: float, scale: float = 1.0, digits: int = DIGITS, entry: str = ""
+) -> None:
+    """Logs ``scale`` times the mean of an entry (default: ``name``) over ``count``, if there is the entry."""
+    entry = entry or name
+    if count and any(entry in log for log in logs):
+        metrics.log_scalar(name, scale * total(logs, entry) / count, count, round=digits)
+
+
 def log_sums(logs: List[Dict[str, Any]]) -> None:
     """Logs the mean over words of every sum in the logs of the workers."""
-    present = {name for log in logs for name in log}
     words, sample_size = total(logs, "ntokens"), total(logs, "sample_size")
     if not words or not sample_size:
         return
-    metrics.log_scalar("loss", total(logs, "loss") / sample_size / math.log(2), sample_size, round=3)
+    log_mean(logs, "loss", sample_size, BITS, 3)
     for name in NATS:
-        if name in present:
-            metrics.log_scalar(name, total(logs, name) / words, words, round=DIGITS)
+        log_mean(logs, name, words)
     for name, derived in PERPLEXITIES.items():
-        if name in present:
-            bits = total(logs, name) / words / math.log(2)
-            metrics.log_scalar(name, bits if name == "nll_loss" else total(logs, name) / words, words, round=DIGITS)
-            base = 2.0 if name == "nll_loss" else math.e
+        if any(name in log for log in logs):
+            scale, base = (BITS, 2.0) if name == "nll_loss" else (1.0, math.e)
+            log_mean(logs, name, words, scale)
             metrics.log_derived(derived, perplexity(name, base))
     for name, accuracy in ACCURACIES.items():
-        if name in present:
-            metrics.log_scalar(accuracy, 100.0 * total(logs, name) / words, words, round=2)
+        log_mean(logs, accuracy, words, 100.0, 2, name)
 
 
 def perplexity(name: str, base: float = 2.0) -> Any:

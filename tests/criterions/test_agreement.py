@@ -303,7 +303,7 @@ def test_pretrained_embeddings_follow_the_language(tmp_path):
 
 
 @refuses(
-    ({"agreement_loss": "mse"}, "--agreement-loss mse: unknown; choose from trace, "),
+    ({"agreement_loss": "mse"}, "--agreement-loss mse: must be one of trace, "),
     ({"agreement_weight": -1.0}, "--agreement-weight -1.0: must be 0 or more"),
     ({"agreement_warmup_updates": -1}, "--agreement-warmup-updates -1: must be 0 or more"),
 )

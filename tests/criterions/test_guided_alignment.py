@@ -297,7 +297,7 @@ def test_two_workers_log_what_one_does(train):
 
 
 @refuses(
-    ({"alignment_loss": "l1"}, r"^--alignment-loss l1: unknown; choose from cross-entropy, squared$"),
+    ({"alignment_loss": "l1"}, r"^--alignment-loss l1: must be one of cross-entropy, squared$"),
     ({"alignment_weight": -1.0}, r"^--alignment-weight -1.0: must be 0 or more$"),
     ({"alignment_anneal_updates": -5}, r"^--alignment-anneal-updates -5: must be 0 or more$"),
 )

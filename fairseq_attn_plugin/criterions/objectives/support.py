@@ -17,7 +17,7 @@ easy hard attention for sequence to sequence learning".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Iterator, NamedTuple
+from typing import ClassVar, Iterator, Tuple
 
 import torch
 from torch import Tensor
@@ -43,10 +43,10 @@ def sparse_marginal(batch: Batch, settings: Settings, average: MovingAverage) ->
     if batch.latent.split:
         return marginal(batch, settings, average)
     loss = value = correct = batch.latent.log_prior.new_zeros(())
-    for group in _groups(batch, batch.latent.log_prior):
-        out = mixture_nll(group.words, group.log_weights, settings.smoothing, group.mixture)
+    for words, log_weights in _groups(batch, batch.latent.log_prior):
+        out = mixture_nll(words, log_weights, settings.smoothing, log_weights.detach().exp().unsqueeze(0))
         loss = loss + out.total
-        value = value - (group.log_weights + out.log_likelihood).logsumexp(-1).sum().detach()
+        value = value - (log_weights + out.log_likelihood).logsumexp(-1).sum().detach()
         correct = correct + correct_words(out)
     return Terms(loss, value, None, value, correct)
 
@@ -57,9 +57,9 @@ def sparse_elbo(batch: Batch, settings: Settings, average: MovingAverage) -> Ter
     if batch.latent.split:
         return elbo_enum(batch, settings, average)
     loss = reconstruction = correct = batch.latent.log_prior.new_zeros(())
-    for group in _groups(batch, batch.log_posterior):
-        weights = group.log_weights.exp()
-        out = expected_nll(group.words, weights, settings.smoothing, group.mixture)
+    for words, log_weights in _groups(batch, batch.log_posterior):
+        weights = log_weights.exp()
+        out = expected_nll(words, weights, settings.smoothing, weights.detach().unsqueeze(0))
         loss = loss + out.total
         reconstruction = reconstruction - (weights.detach() * out.log_likelihood).sum()
         correct = correct + correct_words(out)
@@ -67,20 +67,12 @@ def sparse_elbo(batch: Batch, settings: Settings, average: MovingAverage) -> Ter
     return Terms(loss + settings.kl_weight * kl, reconstruction, kl.detach(), posterior_correct=correct)
 
 
-class _Group(NamedTuple):
-    """W words with supports of at most K positions."""
+def _groups(batch: Batch, log_weights: Tensor) -> Iterator[Tuple[Alignments, Tensor]]:
+    """The words of a batch, each once, with the support of ``log_weights`` ``[B, T, N]`` as alignments.
 
-    words: Alignments
-    log_weights: Tensor  # [1, W, K]; where a support is smaller, the rest has next to no probability
-
-    @property
-    def mixture(self) -> Tensor:
-        """The probabilities ``[1, 1, W, K]``, without a gradient."""
-        return self.log_weights.detach().exp().unsqueeze(0)
-
-
-def _groups(batch: Batch, log_weights: Tensor) -> Iterator[_Group]:
-    """The words of a batch, each once, with the support of ``log_weights`` ``[B, T, N]`` as alignments."""
+    A group has W words with supports of at most K positions, and their weights ``[1, W, K]``; where a support is
+    smaller, the rest has next to no probability.
+    """
     latent, real = batch.latent, batch.real
     log_weights = log_weights[real]  # [W, N]
     sizes = (log_weights.detach() > _SMALLEST).sum(-1)
@@ -103,7 +95,7 @@ def _groups(batch: Batch, log_weights: Tensor) -> Iterator[_Group]:
             None if keep is None else keep[rows].unsqueeze(0),
             (first[rows] + top).unsqueeze(0),
         )
-        yield _Group(words, log_top.unsqueeze(0))
+        yield words, log_top.unsqueeze(0)
 
 
 @dataclass
