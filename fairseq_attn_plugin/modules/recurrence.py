@@ -23,7 +23,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..ops.deferred import accumulate, linear, share
-from ..ops.dropout import dropout_mask
 from ..ops.gru import gru_cell
 from ..ops.lstm import fused_lstm_cell, has_fused_cell, lstm_cell
 from ..ops.precision import fixed_weights, kept_in_pass, product_type
@@ -51,16 +50,13 @@ class DropoutMasks:
     """
 
     def __init__(self, module: Dropout, like: Tensor, layers: int, size: int):
-        self.masks: Optional[List[Tuple[Tensor, ...]]] = None
-        if layers and module.p > 0 and (module.training or module.apply_during_inference):
-            rows, steps = like.shape[:2]
-            masks = dropout_mask(like, (layers, steps, rows, size), module.p)
-            self.masks = [layer.unbind(0) for layer in masks.unbind(0)]
-            self.drawn = masks
+        rows, steps = like.shape[:2]
+        self.drawn = module.mask(like, (layers, steps, rows, size)) if layers else None
+        self.masks = None if self.drawn is None else [layer.unbind(0) for layer in self.drawn.unbind(0)]
 
     def with_ones(self, layers: int) -> Optional[List[Tuple[Tensor, ...]]]:
         """Of each of the lowest layers and every step, ones beside the mask, ``[2, R, Ds]``; None without dropout."""
-        if self.masks is None or not layers:
+        if self.drawn is None or not layers:
             return None
         drawn = self.drawn[:layers].unsqueeze(2)
         return [layer.unbind(0) for layer in torch.cat([torch.ones_like(drawn), drawn], dim=2).unbind(0)]
@@ -110,8 +106,7 @@ def gates_of_words(rnn: nn.RNNBase, embeddings: Tensor) -> Optional[Tensor]:
     if fixed is None or len(embeddings) * len(rnn.weight_ih_l0) > MOST_GATES:
         return None
     of_words = rnn.weight_ih_l0[:, : embeddings.size(1)]
-    found: Tensor = fixed.kept((id(rnn), "gates"), lambda: F.linear(embeddings, of_words, _bias(rnn, 0)).detach())
-    return found
+    return fixed.kept((id(rnn), "gates"), lambda: F.linear(embeddings, of_words, _bias(rnn, 0)).detach())
 
 
 def _bias(rnn: nn.RNNBase, layer: int) -> Tensor:
@@ -131,58 +126,42 @@ def _of_embeddings(rnn: nn.RNNBase, inputs: DecoderInputs, kind: torch.dtype) ->
     return list(gates.view(steps, rows, -1).unbind(0))
 
 
-class _Stepped:
-    """What the layers of all kinds have in common: the attentional output of a step.
+class Stepped:
+    """The layers of an LSTM or GRU over T steps whose input is partly known beforehand (embeddings) and partly fed.
 
     Args:
-        projection: W_o, where the output is part of the loop; without it o_t = s_t, of a decoder without attention
-        dropout: masks of the layers, applied between them and to the output
-    """
-
-    def __init__(self, projection: Optional[nn.Module], dropout: DropoutMasks):
-        self.dropout = dropout
-        # The gradient of W_o is summed once, after the loop.
-        self.projection = None if projection is None else kept_in_pass(projection.weight, share)
-
-    def output(self, t: int, context: Optional[Tensor], hidden: Tensor) -> Tensor:
-        """o_t = tanh(W_o [c_t; s_t]) ``[R, Ds]`` of c_t ``[R, Dh]`` and s_t ``[R, Ds]``, with dropout."""
-        if self.projection is not None:
-            assert context is not None
-            hidden = torch.tanh(linear(torch.cat([context, hidden], dim=1), self.projection))
-        return self.dropout(hidden, -1, t)
-
-    def feed(self, context: Tensor, hidden: Tensor) -> Tensor:
-        """What the next step is fed of c_t and s_t: both, side by side."""
-        return torch.cat([context, hidden], dim=1)
-
-
-class SteppedLSTM(_Stepped):
-    """The layers of an LSTM over T steps whose input is partly known beforehand (embeddings) and partly fed.
-
-    Args:
-        lstm: supplies parameters; its input is the embedding and what is fed, side by side
+        rnn: supplies parameters; its input is the embedding and what is fed, side by side
         weights: :func:`step_weights` of it
         inputs: of the T steps
-        projection, dropout: see :class:`_Stepped`
+        projection: W_o, where the output is part of the loop; without it o_t = s_t, of a decoder without attention
+        dropout: masks of the layers, applied between them and to the output
+
+    Attributes:
+        knows_state: whether a step is to be fed c_t alone where [c_t; s_t] is fed: it has multiplied s_t already
     """
+
+    knows_state = False
 
     def __init__(
         self,
-        lstm: nn.LSTM,
+        rnn: nn.RNNBase,
         weights: List[Tensor],
         inputs: DecoderInputs,
         projection: Optional[nn.Module],
         dropout: DropoutMasks,
     ):
-        super().__init__(projection, dropout)
-        self.fused = has_fused_cell(inputs.embeddings)
-        self.weights = list(zip(weights[::2], weights[1::2])) if self.fused else [(weight,) for weight in weights]
+        self.dropout = dropout
+        # The gradient of W_o is summed once, after the loop.
+        self.projection = None if projection is None else kept_in_pass(projection.weight, share)
+        layers = range(rnn.num_layers)
+        self.joined = len(weights) == len(layers)  # [W_input, W_hidden]
+        self.weights = [(weight,) for weight in weights] if self.joined else list(zip(weights[::2], weights[1::2]))
         self.kind = product_type(inputs.embeddings)  # of the gates
-        steps = inputs.embeddings.size(1)
-        # [layer][step]: biases [4 Ds], and in the first layer also the embeddings' share of the gates, [R, 4 Ds]
-        self.known = [_of_embeddings(lstm, inputs, self.kind)]
-        for layer in range(1, lstm.num_layers):
-            self.known.append([_bias(lstm, layer)] * steps)
+        # [layer][step]: biases [gates Ds], and in the first layer also the embeddings' share, [R, gates Ds]
+        steps, known = inputs.embeddings.size(1), _of_embeddings(rnn, inputs, self.kind)
+        self.known = [known, *([_bias(rnn, layer)] * steps for layer in layers[1:])]
+        is_gru = isinstance(rnn, nn.GRU)
+        self.biases = [getattr(rnn, f"bias_hh_l{layer}") for layer in layers] if is_gru else None  # of the products U h
 
     def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
         """The states after step ``t``, counted from 0.
@@ -192,25 +171,35 @@ class SteppedLSTM(_Stepped):
             fed: ``[R, F]``, or None without input feeding
             states: after the previous step
         """
-        hidden, cell, x = [], [], fed
-        for layer, (weights, h, c) in enumerate(zip(self.weights, *states)):
+        hidden, cells, x = [], [], fed
+        for layer, (weights, h) in enumerate(zip(self.weights, states.hidden)):
             known = self.known[layer][t]
-            if self.fused:
-                of_input, of_state = weights
-                gates = known if x is None else linear(x, of_input, known)
-                new_hidden, new_cell = fused_lstm_cell(gates, linear(h, of_state), c)
-            else:
+            if self.biases is not None:
+                gates = known if x is None else linear(x, weights[0], known, self.kind)
+                h = gru_cell(gates, linear(h, weights[1], self.biases[layer], self.kind), h)
+            elif self.joined:
                 read = h if x is None else torch.cat([x, h], dim=1)
-                new_hidden, new_cell = lstm_cell(linear(read, weights[0], known, self.kind), c)
-            hidden.append(new_hidden)
-            cell.append(new_cell)
+                h, c = lstm_cell(linear(read, weights[0], known, self.kind), states.cell[layer])
+                cells.append(c)
+            else:
+                gates = known if x is None else linear(x, weights[0], known)
+                h, c = fused_lstm_cell(gates, linear(h, weights[1]), states.cell[layer])
+                cells.append(c)
+            hidden.append(h)
             if layer + 1 < len(self.weights):
-                x = self.dropout(new_hidden, layer, t)
-        return LayerStates(tuple(hidden), tuple(cell))
+                x = self.dropout(h, layer, t)
+        return LayerStates(tuple(hidden), tuple(cells))
+
+    def output(self, t: int, context: Optional[Tensor], hidden: Tensor) -> Tensor:
+        """o_t = tanh(W_o [c_t; s_t]) ``[R, Ds]`` of c_t ``[R, Dh]`` and s_t ``[R, Ds]``, with dropout."""
+        if self.projection is not None:
+            assert context is not None
+            hidden = torch.tanh(linear(torch.cat([context, hidden], dim=1), self.projection))
+        return self.dropout(hidden, -1, t)
 
 
-class FusedLSTM(_Stepped):
-    """As :class:`SteppedLSTM`, with few launches, for many steps on a GPU.
+class FusedLSTM:
+    """As :class:`Stepped` of an LSTM, with few launches, for many steps on a GPU.
 
     Products of a state are formed as soon as it is known. h_tl of a lower layer is multiplied by its own hidden matrix,
     for step t + 1, and after dropout by the input matrix of the layer above, in one batched product. s_t of the top
@@ -220,8 +209,7 @@ class FusedLSTM(_Stepped):
     products: they are small, and a GPU would spend more time on the casts.
 
     Args:
-        lstm, inputs: as of :class:`SteppedLSTM`
-        projection, dropout: see :class:`_Stepped`
+        lstm, inputs, projection, dropout: as of :class:`Stepped`
         joined: whether c_t and s_t are fed side by side
     """
 
@@ -233,7 +221,7 @@ class FusedLSTM(_Stepped):
         dropout: DropoutMasks,
         joined: bool,
     ):
-        super().__init__(None, dropout)
+        self.dropout = dropout
         rows, _, embed_dim = inputs.embeddings.shape
         top, units = lstm.num_layers - 1, lstm.hidden_size
         kind = lstm.weight_ih_l0.dtype
@@ -257,7 +245,8 @@ class FusedLSTM(_Stepped):
             self.bases.append(both.view(len(own), 2, rows, -1).unbind(0))
         of_top, self.of_context, self.parts = [self.hidden_weights[top]], None, [4 * units]
         self.of_fed_context: Optional[Tensor] = None
-        if joined and top:
+        self.knows_state = joined and top > 0
+        if self.knows_state:
             of_top.append(of_fed[:, split:])
             self.of_fed_context = share(of_fed[:, :split], kind)
             self.parts.append(4 * units)
@@ -272,11 +261,8 @@ class FusedLSTM(_Stepped):
         # where nothing is fed, what is known of the lowest gates comes from the bases
         self.unfed = inputs.embeddings.new_zeros(rows, 4 * units, dtype=kind) if top and not of_fed.size(1) else None
 
-    def feed(self, context: Tensor, hidden: Tensor) -> Tensor:
-        return super().feed(context, hidden) if self.of_fed_context is None else context
-
     def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
-        """See :meth:`SteppedLSTM.step`."""
+        """See :meth:`Stepped.step`."""
         top = len(self.pairs)
         if self.pending is None:
             self.pending = [F.linear(h, weight) for h, weight in zip(states.hidden, self.hidden_weights)]
@@ -308,38 +294,6 @@ class FusedLSTM(_Stepped):
         return self.dropout(hidden, -1, t)
 
 
-class SteppedGRU(_Stepped):
-    """As :class:`SteppedLSTM`, of a GRU."""
-
-    def __init__(
-        self,
-        gru: nn.GRU,
-        weights: List[Tensor],
-        inputs: DecoderInputs,
-        projection: Optional[nn.Module],
-        dropout: DropoutMasks,
-    ):
-        super().__init__(projection, dropout)
-        self.weights = list(zip(weights[::2], weights[1::2]))
-        self.kind = product_type(inputs.embeddings)
-        self.biases = [(getattr(gru, f"bias_ih_l{k}"), getattr(gru, f"bias_hh_l{k}")) for k in range(gru.num_layers)]
-        self.known = _of_embeddings(gru, inputs, self.kind)
-
-    def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
-        """See :meth:`SteppedLSTM.step`."""
-        hidden, x = [], fed
-        for layer, ((of_input, of_state), h, (b_input, b_state)) in enumerate(
-            zip(self.weights, states.hidden, self.biases)
-        ):
-            inputs = b_input if layer else self.known[t]
-            if x is not None:
-                inputs = linear(x, of_input, inputs, self.kind)
-            hidden.append(gru_cell(inputs, linear(h, of_state, b_state, self.kind), h))
-            if layer + 1 < len(self.weights):
-                x = self.dropout(hidden[-1], layer, t)
-        return LayerStates(tuple(hidden), ())
-
-
 def stepped(
     rnn: nn.RNNBase,
     embed_dim: int,
@@ -348,12 +302,8 @@ def stepped(
     projection: Optional[nn.Module],
     dropout: DropoutMasks,
     joined: bool,
-) -> Union[SteppedLSTM, SteppedGRU, FusedLSTM]:
+) -> Union[Stepped, FusedLSTM]:
     """The layers of either kind, step by step; without ``weights`` these are prepared now."""
     if isinstance(rnn, nn.LSTM) and has_fused_cell(inputs.embeddings) and inputs.embeddings.size(1) > 1:
         return FusedLSTM(rnn, inputs, projection, dropout, joined)  # does not pay for a step of a search
-    weights = weights or step_weights(rnn, embed_dim)
-    if isinstance(rnn, nn.GRU):
-        return SteppedGRU(rnn, weights, inputs, projection, dropout)
-    assert isinstance(rnn, nn.LSTM)
-    return SteppedLSTM(rnn, weights, inputs, projection, dropout)
+    return Stepped(rnn, weights or step_weights(rnn, embed_dim), inputs, projection, dropout)

@@ -117,8 +117,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
     @property
     def rnn(self) -> nn.RNNBase:
         """The layers; the module is called ``lstm`` or ``gru``."""
-        network: nn.RNNBase = getattr(self, self.kind)
-        return network
+        return getattr(self, self.kind)
 
     def decode(
         self,
@@ -132,9 +131,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
             the result, and what was computed from the source
         """
         sentences = encoder_out["encodings"].size(0)
-        progress: Optional[Progress] = None
-        if incremental_state is not None:
-            progress = self.get_incremental_state(incremental_state, PROGRESS)  # type: ignore[assignment]
+        progress: Optional[Progress] = self.get_incremental_state(incremental_state, PROGRESS)
         if progress is None:
             first, progress = 0, self.start(encoder_out, incremental_state is not None)
         else:
@@ -237,8 +234,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         Layers are matched from the top down; a deeper decoder starts its lowest layers from the encoder's lowest.
         """
         if self.zero_init:
-            zeros: Tensor = encoder_out["encodings"].new_zeros(rows.size(0), self.num_layers, self.hidden_size)
-            return zeros
+            return encoder_out["encodings"].new_zeros(rows.size(0), self.num_layers, self.hidden_size)
         states = encoder_out["hidden" if encoder_out[name] is None else name]
         chosen = [max(0, layer + states.size(1) - self.num_layers) for layer in range(self.num_layers)]
         if chosen != list(range(states.size(1))):
@@ -289,7 +285,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
                 hidden = rnn.output(t, context, hidden)
                 feed = hidden if self.feed_size else None
             elif self.feed_size and context is not None:
-                feed = rnn.feed(context, hidden) if joined else context
+                feed = torch.cat([context, hidden], dim=1) if joined and not rnn.knows_state else context
             results.append(hidden)
 
         features = torch.stack(results, dim=1)

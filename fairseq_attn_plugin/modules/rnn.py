@@ -6,14 +6,14 @@ A module keeps its layers under the name of their kind, so that a checkpoint say
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple, Type
+from typing import Any, Dict, Optional, Sequence, Tuple, Type
 
 import torch
 from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from ..ops.devices import constant
-from ..ops.dropout import dropout
+from ..ops.dropout import dropout, dropout_mask
 from ..ops.gru import gru_layer
 from ..ops.lstm import CLOSED, computed_by_layers, lstm_layer
 
@@ -27,6 +27,11 @@ class Dropout(FairseqDropout):
 
     def forward(self, x: Tensor, inplace: bool = False) -> Any:
         return dropout(x, self.p, self.training or self.apply_during_inference)
+
+    def mask(self, like: Tensor, shape: Sequence[int]) -> Optional[Tensor]:
+        """A :func:`~fairseq_attn_plugin.ops.dropout.dropout_mask`; None where nothing is dropped."""
+        drops = self.p > 0 and (self.training or self.apply_during_inference)
+        return dropout_mask(like, shape, self.p) if drops else None
 
 
 def uniform_(module: nn.Module, bound: float = 0.1) -> nn.Module:
@@ -76,7 +81,6 @@ def rnn_layer(
     hidden states ``[T, R, directions * H]``, and an LSTM's last cell states ``[directions, R, H]``."""
     if isinstance(rnn, nn.LSTM):
         return lstm_layer(x, rnn, layer, states, padding)  # type: ignore[arg-type]
-    assert isinstance(rnn, nn.GRU)
     return gru_layer(x, rnn, layer, None if states is None else states[0], padding), None
 
 

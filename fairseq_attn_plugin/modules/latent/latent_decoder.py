@@ -25,7 +25,6 @@ from torch import Tensor
 
 from ...attention.normalizers import in_full
 from ...ops.deferred import Linear, project
-from ...ops.dropout import dropout_mask
 from ...ops.likelihoods.mixture_log_probs import mixture_log_probs
 from ...ops.likelihoods.separable import EXPONENTIALS_BYTES, shared_exponentials
 from ..decoder import LSTMDecoder
@@ -92,15 +91,19 @@ class LatentDecoder(LSTMDecoder):
         query, scores, weights = (x.reshape(memory.size(0), -1, x.size(-1)) for x in rows)
         log_prior, pad_mask = self.log_prior(weights, scores, encoder_out["pad_mask"])
         weight, bias = self.vocabulary
-        keep = self._dropout_mask(query)
+        if self.training:
+            # Data-parallel wrappers search the graphs of the outputs for used parameters. A parameter that is an output
+            # itself has no graph.
+            weight, bias = weight.view_as(weight), None if bias is None else bias.view_as(bias)
+        keep = self.dropout_out_module.mask(query, query.shape)
         if self.is_linear and keep is not None:
-            of_memory = self._dropout_mask(memory[:, :1])
+            of_memory = self.dropout_out_module.mask(memory, memory[:, :1].shape)
             memory, query, keep, exponentials = memory * of_memory, query * keep, None, None
         return LatentAlignments(
             memory,
             query,
-            self._seen(weight),
-            None if bias is None else self._seen(bias),
+            weight,
+            bias,
             keep,
             pad_mask,
             decoded.weights,
@@ -159,11 +162,6 @@ class LatentDecoder(LSTMDecoder):
             return F.pad(states, (self.feature_size - self.hidden_size, 0))
         return project(states, self.output_projection.weight[:, -self.hidden_size :], self.output_projection.bias)
 
-    def _seen(self, parameter: Tensor) -> Tensor:
-        # Data-parallel wrappers search the graphs of the outputs for used parameters. A parameter that is an output
-        # itself has no graph.
-        return parameter.view_as(parameter) if self.training else parameter
-
     @property
     def predicts_soft(self) -> bool:
         """Whether the prediction is p(y_t | c_t) instead of the marginal."""
@@ -186,9 +184,3 @@ class LatentDecoder(LSTMDecoder):
         """log sum_j w_tj p(v | z_t = j) of all words v ``[B, T, V]``; ``log_weights`` ``[B, T, N]``."""
         nothing = latent.query.new_zeros(latent.query.shape[:2], dtype=torch.long)
         return mixture_log_probs(latent.words(nothing, -1), log_weights)
-
-    def _dropout_mask(self, like: Tensor) -> Optional[Tensor]:
-        module = self.dropout_out_module
-        if module.p > 0 and (self.training or module.apply_during_inference):
-            return dropout_mask(like, like.shape, module.p)
-        return None
