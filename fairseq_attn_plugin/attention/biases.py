@@ -138,8 +138,7 @@ class Biases(nn.Module):
         self.chosen = tuple(chosen)
         self.reordered = False  # whether a checkpoint with the parameters in another order was loaded
         for name in chosen:
-            bias = BIASES.find(name)(query_dim, memory_dim, BIASES.configure(name, options))
-            self.add_module(name, bias)
+            self.add_module(name, BIASES.build(name, query_dim, memory_dim, **options))
         self.recurrent = any(bias.recurrent for bias in self.parts)
 
     @property

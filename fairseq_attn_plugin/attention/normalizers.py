@@ -22,6 +22,7 @@ from torch.autograd.function import once_differentiable
 
 from ..ops.devices import exporting
 from ..ops.likelihoods.first_order import LOG_ZERO
+from ..ops.precision import in_full
 from ..ops.total_variation import total_variation_prox
 from ..options import option
 from .part_registry import Part, PartConfig, Parts, need_own
@@ -62,21 +63,7 @@ class Normalizer(Part):
 
 
 NORMALIZERS: Parts[Normalizer] = Parts("attention_normalizer", "normaliser", submodules=True)
-register_normalizer = NORMALIZERS.register
-
-
-def build_normalizer(name: str, **options: Any) -> Normalizer:
-    """The normaliser ``name``, with options by full name.
-
-    Raises:
-        OptionError: unknown name, or a wrong value
-    """
-    return NORMALIZERS.find(name)(NORMALIZERS.configure(name, options))
-
-
-def in_full(x: Tensor) -> Tensor:
-    """Half precision to float32; other types are unchanged."""
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+register_normalizer, build_normalizer = NORMALIZERS.register, NORMALIZERS.build
 
 
 def over_words(

@@ -11,7 +11,7 @@ import pkgutil
 import re
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import lru_cache
-from typing import Any, Callable, ClassVar, Dict, Generic, Iterable, List, Mapping, Type, TypeVar, get_type_hints
+from typing import Any, Callable, ClassVar, Dict, Generic, Iterable, List, Type, TypeVar, get_type_hints
 
 from torch import nn
 
@@ -120,11 +120,20 @@ class Parts(Generic[AnyPart]):
         """The options of all parts by full name."""
         return {name: own for cls in self.found.values() for name, own in options_of(cls.Config).items()}
 
-    def configure(self, name: str, values: Mapping[str, Any]) -> Any:
-        """The configuration of a part from values by full name; those that are missing have their defaults."""
-        config = self.find(name).Config
-        own = options_of(config)
-        return config(**{own[key].field.name: value for key, value in values.items() if key in own})
+    def build(self, name: str, *dims: int, **options: Any) -> AnyPart:
+        """A part, with options by full name; those that are missing have their defaults, others are not read.
+
+        Args:
+            name: the registered name
+            dims: what the class takes before its configuration: units of a query and of an encoding
+
+        Raises:
+            OptionError: unknown name, dimensions that it cannot take, or a wrong value
+        """
+        cls: Any = self.find(name)
+        own = options_of(cls.Config)
+        values = {own[key].field.name: value for key, value in options.items() if key in own}
+        return cls(*dims, cls.Config(**values))
 
 
 def options_of(config: Any) -> Dict[str, Option]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Optional
+from typing import ClassVar, Optional
 
 import torch
 from torch import Tensor, nn
@@ -58,16 +58,7 @@ class Score(Part):
 
 
 SCORES: Parts[Score] = Parts("attention_score", "score", submodules=True)
-register_score = SCORES.register
-
-
-def build_score(name: str, query_dim: int, memory_dim: int, **options: Any) -> Score:
-    """The score ``name``, with options by full name.
-
-    Raises:
-        OptionError: unknown name, dimensions that the score cannot compare, or a wrong value
-    """
-    return SCORES.find(name)(query_dim, memory_dim, SCORES.configure(name, options))
+register_score, build_score = SCORES.register, SCORES.build
 
 
 def projection(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:

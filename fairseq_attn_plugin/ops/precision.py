@@ -136,6 +136,11 @@ def has_bfloat16(device: str) -> bool:
     return hasattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported") and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
+def in_full(x: Tensor) -> Tensor:
+    """Half precision to float32; other types are unchanged."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def autocast_enabled(like: Tensor) -> bool:
     """Whether autocast is on for the device of a tensor."""
     return torch.is_autocast_cpu_enabled() if like.device.type == "cpu" else torch.is_autocast_enabled()

@@ -33,7 +33,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from ..devices import constant, on_gpu
-from ..precision import without_autocast
+from ..precision import in_full, without_autocast
 
 # Elements of one block of pairs. The five buffers of the Chebyshev recurrence then stay in the second-level cache of a
 # processor; a GPU needs few large launches.
@@ -48,8 +48,7 @@ def _prepare(keys: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, bool]:
     Returns:
         the prepared keys, and whether they are exponentials
     """
-    if keys.dtype in (torch.float16, torch.bfloat16):
-        keys = keys.float()  # e^{2k} leaves float16's range at k = 5.5
+    keys = in_full(keys)  # e^{2k} leaves float16's range at k = 5.5
     bound = math.log(torch.finfo(keys.dtype).max) / 2 - 1
     exponential = not on_gpu(keys) and (keys.numel() == 0 or bool(keys.abs().amax() <= bound))
     prepared = torch.exp(2 * keys) if exponential else keys

@@ -29,7 +29,7 @@ from torch.autograd.function import once_differentiable
 
 from ...errors import first_cause
 from ..devices import exporting
-from ..precision import without_autocast
+from ..precision import in_full, without_autocast
 from .all_pairs import cosine_matrix, sum_basis, sum_tanh
 
 logger = logging.getLogger(__name__)
@@ -103,17 +103,13 @@ class _Sums(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, real: Tensor, degree: int) -> Tensor:
         ctx.save_for_backward(x, real)
-        return _run(sums_of_pairs, _wide(x), real, degree).to(x.dtype)
+        return _run(sums_of_pairs, in_full(x), real, degree).to(x.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None]:
         x, real = ctx.saved_tensors
-        return _run(gradient_of_pairs, _wide(x), real, _wide(grad)).to(x.dtype), None, None
-
-
-def _wide(x: Tensor) -> Tensor:
-    return x if x.dtype == torch.float64 else x.float()
+        return _run(gradient_of_pairs, in_full(x), real, in_full(grad)).to(x.dtype), None, None
 
 
 def _run(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
@@ -134,7 +130,7 @@ def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     # Above these numbers of operations and of readers a value would be written to memory, and read again by others.
     limits = ("realize_opcount_threshold", "realize_reads_threshold", "realize_acc_reads_threshold")
     options = {name: 10_000 for name in limits if hasattr(config, name)}
-    return torch.compile(function, dynamic=True, options=options)  # type: ignore[no-any-return]
+    return torch.compile(function, dynamic=True, options=options)
 
 
 def sums_of_pairs(x: Tensor, real: Tensor, degree: int) -> Tensor:
