@@ -70,8 +70,7 @@ class FirstOrderModel(LatentLSTMModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "FirstOrderModel":
-        model = super().build_model(cfg, task)
-        assert isinstance(model, FirstOrderModel)
+        model: Any = super().build_model(cfg, task)
         model.decoder.jumps = nn.Parameter(torch.zeros(2 * cfg.jump_window + 1))  # all factors are one at first
         model.decoder.monotonic = cfg.jump_monotonic
         return model
@@ -131,8 +130,7 @@ class PosteriorLSTMModel(LatentLSTMModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "PosteriorLSTMModel":
-        model = super().build_model(cfg, task)
-        assert isinstance(model, PosteriorLSTMModel)
+        model: Any = super().build_model(cfg, task)
         model.decoder.posterior_topk = cfg.posterior_topk
         return model
 

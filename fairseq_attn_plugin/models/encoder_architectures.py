@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from typing import Any, Dict, NoReturn
+from typing import Any, NoReturn
 
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel
@@ -66,7 +66,11 @@ def build_stock_encoder(cfg: Any, task: Any, max_source_positions: float) -> Sto
             f"--encoder-arch {arch}: its encoder cannot be used: {reason}; choose other sizes, --encoder-options, or "
             "another architecture"
         ) from error
-    _embeddings(cfg, task, encoder)
+    weight = encoder.embed_tokens.weight
+    if cfg.encoder_embed_path:
+        with torch.no_grad():
+            weight.copy_(side_embedding(cfg, "encoder", task.source_dictionary).weight)
+    weight.requires_grad &= not cfg.encoder_freeze_embed
     return encoder
 
 
@@ -107,12 +111,9 @@ def _arguments(cfg: Any, arch: str, model: Any, max_source_positions: float) -> 
             raise OptionError(
                 f"{parser.given}: the model has {flag(name)} itself; give it outside of --encoder-options"
             )
-    ours: Dict[str, Any] = {"encoder_embed_dim": cfg.encoder_embed_dim, "dropout": cfg.dropout}
-    ours["encoder_layers"] = cfg.encoder_layers
-    if convolutional:
-        ours["encoder_layers"] = (
-            f"[({or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim)}, 3)] * {cfg.encoder_layers}"
-        )
+    width = or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim)
+    layers = f"[({width}, 3)] * {cfg.encoder_layers}" if convolutional else cfg.encoder_layers
+    ours = {"encoder_embed_dim": cfg.encoder_embed_dim, "dropout": cfg.dropout, "encoder_layers": layers}
     positions = int(min(max_source_positions, LONGEST))
     args = argparse.Namespace(arch=arch, **{name: value for name, value in ours.items() if name in actions})
     args.max_source_positions = args.max_target_positions = positions
@@ -122,12 +123,3 @@ def _arguments(cfg: Any, arch: str, model: Any, max_source_positions: float) -> 
     if convolutional:
         args.decoder_layers = "[(1, 1)]"
     return args
-
-
-@torch.no_grad()
-def _embeddings(cfg: Any, task: Any, encoder: StockEncoder) -> None:
-    """Vectors from a file, frozen or not."""
-    if cfg.encoder_embed_path:
-        encoder.embed_tokens.weight.copy_(side_embedding(cfg, "encoder", task.source_dictionary).weight)
-    if cfg.encoder_freeze_embed:
-        encoder.embed_tokens.weight.requires_grad = False
