@@ -37,7 +37,6 @@ from typing import ClassVar, Dict, NamedTuple, Optional
 import torch
 from torch import Tensor, nn
 
-from ..errors import OptionError
 from ..ops.deferred import matmul_transposed, share
 from ..ops.pairs.all_pairs import chebyshev_nodes
 from ..ops.pairs.pair_pooling import pooled_basis, pooled_tanh
@@ -83,8 +82,7 @@ class DensityMatrixAttention(ScoredAttention):
     def __init__(self, query_dim: int, memory_dim: int, config: ADMConfig):
         super().__init__(query_dim, memory_dim, config)
         known = ("centred-keys", "encodings", "keys")
-        if config.pairs not in known:
-            raise OptionError(f"--adm-pairs {config.pairs}: unknown pairs; choose from {', '.join(known)}")
+        need_own(config.pairs in known, config, "pairs", f"one of {', '.join(known)}")
 
     def _matrix(self) -> nn.Linear:
         """W, which `general` shares."""

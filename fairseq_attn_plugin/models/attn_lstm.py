@@ -25,7 +25,7 @@ from ..modules.encoders.encoder import LSTMEncoder
 from ..modules.encoders.source_encoder import SourceEncoder
 from ..modules.rnn import forget_bias_
 from ..modules.teacher import take_parameters
-from ..ops.precision import precision_of, products_in, training_precision
+from ..ops.precision import PRECISIONS, precision_of, products_in
 from ..options import flag, or_default, parse_boolean, parse_integers
 from .architectures import PAPER_MODEL, PAPER_SIZES, SMALL_SIZES, STRUCTURED_SIZES, register_architecture
 from .checks import check_distribution, check_options, rnn_of
@@ -89,7 +89,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
                 if part.kind == "lstm":
                     forget_bias_(part.rnn, cfg.forget_bias)
         model = cls(encoder, decoder)
-        model.matmul_precision = training_precision(cfg.matmul_precision)
+        model.matmul_precision = PRECISIONS[cfg.matmul_precision]
         model.cuda_graphs = cfg.cuda_graphs
         if cfg.election_teacher is not None:
             take_parameters(model, cfg.election_teacher)
@@ -192,7 +192,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
 
 
 def longest(task: Any, side: str) -> float:
-    return getattr(getattr(task, "cfg", None), f"max_{side}_positions", 1e5)  # type: ignore[no-any-return]
+    return getattr(getattr(task, "cfg", None), f"max_{side}_positions", 1e5)
 
 
 CENTRED = {"attention": "mqt", "adm_pairs": "centred-keys", "decoder_init_dropout": 0.5}

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..errors import OptionError
 from ..modules.rnn import KINDS
+from ..ops.precision import PRECISIONS
 from ..options import flag, need, or_default, parse_boolean, parse_integers
 
 INPUT_FEEDING = ("output", "context", "none")
@@ -28,8 +29,7 @@ def check_softmax(config: Any, models: str) -> None:
 
 def rnn_of(config: Any, side: str) -> str:
     """The kind of recurrent layers of ``encoder`` or ``decoder``."""
-    kind: str = or_default(config[f"{side}_rnn"], config["rnn"])
-    return kind
+    return or_default(config[f"{side}_rnn"], config["rnn"])
 
 
 def check_options(config: Any, task: Any) -> None:
@@ -42,8 +42,8 @@ def check_options(config: Any, task: Any) -> None:
     Raises:
         OptionError: an option with a wrong value, or options that contradict each other
     """
-    if config.input_feeding not in INPUT_FEEDING:
-        raise OptionError(f"--input-feeding {config.input_feeding}: unknown; choose from {', '.join(INPUT_FEEDING)}")
+    need(config.input_feeding in INPUT_FEEDING, config, "input_feeding", f"one of {', '.join(INPUT_FEEDING)}")
+    need(config.matmul_precision in PRECISIONS, config, "matmul_precision", f"one of {', '.join(PRECISIONS)}")
     need(config.output_layer in OUTPUT_LAYERS, config, "output_layer", f"one of {', '.join(OUTPUT_LAYERS)}")
     for name in ("rnn", "encoder_rnn", "decoder_rnn"):
         need(config[name] is None or config[name] in KINDS, config, name, " or ".join(KINDS))
@@ -75,7 +75,11 @@ def check_options(config: Any, task: Any) -> None:
     if config.share_all_embeddings or config.share_decoder_input_output_embed:
         _check_shared_output(config)
     if config.adaptive_softmax_cutoff is not None:
-        _check_cutoff(config.adaptive_softmax_cutoff, len(task.target_dictionary))
+        words = len(task.target_dictionary)
+        cutoff = [0, *parse_integers("--adaptive-softmax-cutoff", config.adaptive_softmax_cutoff), words + 1]
+        ascending = all(one < next_one for one, next_one in zip(cutoff, cutoff[1:]))
+        what = f"ascending, from 1 to the {words} words of the target dictionary"
+        need(ascending, config, "adaptive_softmax_cutoff", what)
     for name in ("copy_attention", "lexicon"):
         if config[name]:
             _check_words_attended_to(config, name)
@@ -108,15 +112,6 @@ def check_distribution(config: Any, attention: Any, purpose: str) -> None:
         f"{given}: the weights do not sum to one, and are no {purpose}; "
         f"{remedy or 'choose another --attention, such as soft'}"
     )
-
-
-def _check_cutoff(text: Any, words: int) -> None:
-    """Raises OptionError unless the bands of an adaptive softmax are of frequent to rare words of the vocabulary."""
-    cutoff = [0, *parse_integers("--adaptive-softmax-cutoff", text), words + 1]
-    if any(one >= next_one for one, next_one in zip(cutoff, cutoff[1:])):
-        raise OptionError(
-            f"--adaptive-softmax-cutoff {text}: must be ascending, from 1 to the {words} words of the target dictionary"
-        )
 
 
 def _check_shared_output(config: Any) -> None:

@@ -26,7 +26,7 @@ from ..modules.embeddings import word_embedding
 from ..modules.encoders.ragged import BlockRNN, RaggedEncoder
 from ..modules.rnn import KINDS, Dropout, uniform_
 from ..ops.deferred import Linear
-from ..ops.precision import precision_of, products_in, training_precision
+from ..ops.precision import PRECISIONS, precision_of, products_in
 from ..options import need, option
 from ..text.documents import class_names
 from .architectures import register_architecture
@@ -48,7 +48,7 @@ def _score(cfg: Any) -> Optional[str]:
     """The score; None: the mechanism's own."""
     if cfg["attention_score"] is None and cfg["attention"] == "soft":
         return "additive"  # the paper's
-    return cfg["attention_score"]  # type: ignore[no-any-return]
+    return cfg["attention_score"]
 
 
 @offers_attention_options(
@@ -116,7 +116,8 @@ class HANModel(BaseFairseqModel):
         Raises:
             OptionError: options with wrong values
         """
-        for name, known in (("document_encoder", ENCODERS), ("pooling", POOLINGS), ("rnn", (*KINDS, "none"))):
+        choices = {"document_encoder": ENCODERS, "pooling": POOLINGS, "rnn": (*KINDS, "none")}
+        for name, known in {**choices, "matmul_precision": PRECISIONS}.items():
             need(cfg[name] in known, cfg, name, f"one of {', '.join(known)}")
         attentions.attention_class(cfg.attention)
         pooling = _document_attentions()
@@ -138,7 +139,7 @@ class HANModel(BaseFairseqModel):
         hierarchical = cfg.document_encoder == "hierarchical"
         sentences = encoder(words.output_dim, cfg.sentence_hidden_size) if hierarchical else None
         model = cls(dictionary, embedding, words, sentences, cfg.dropout, cfg.word_dropout)
-        model.matmul_precision = training_precision(cfg.matmul_precision)
+        model.matmul_precision = PRECISIONS[cfg.matmul_precision]
         labels = getattr(task, "label_dictionary", None)
         if labels is not None:
             model.class_names = torch.tensor(list(" ".join(class_names(labels)).encode()), dtype=torch.uint8)
@@ -222,7 +223,9 @@ class HANModel(BaseFairseqModel):
         )
         device = src_tokens.device
         places = torch.from_numpy(layout.places).to(device)
-        words = self._drop_words(src_tokens.reshape(-1).index_select(0, places))
+        words = src_tokens.reshape(-1).index_select(0, places)
+        if self.training and self.word_dropout:
+            words = words.masked_fill(torch.rand(words.shape, device=device) < self.word_dropout, symbols.unk())
         vectors, word_weights = self.words(
             lambda index: self.dropout_module(self.embed_words(words.index_select(0, index))),
             layout.sentence_starts,
@@ -249,12 +252,6 @@ class HANModel(BaseFairseqModel):
         table = sentence_weights.new_zeros(len(src_tokens), len(columns))
         attention["sentence_attention"] = table.masked_scatter(columns < lengths.unsqueeze(1), sentence_weights)
         return vectors, attention
-
-    def _drop_words(self, words: Tensor) -> Tensor:
-        if not self.training or not self.word_dropout:
-            return words
-        dropped = torch.rand(words.shape, device=words.device) < self.word_dropout
-        return words.masked_fill(dropped, self.dictionary.unk())
 
 
 def _scatter(values: Tensor, places: Tensor, like: Tensor, fill: float) -> Tensor:

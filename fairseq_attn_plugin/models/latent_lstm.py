@@ -83,10 +83,7 @@ class LatentLSTMModel(AttnLSTMModel):
                     f"{flag(name)}: changes one distribution per word, and a latent alignment has one per source "
                     "position; leave it out, or choose an --arch without latent alignment, such as lstm_soft"
                 )
-        if cfg.latent_prediction not in PREDICTIONS:
-            raise OptionError(
-                f"--latent-prediction {cfg.latent_prediction}: unknown; choose from {', '.join(PREDICTIONS)}"
-            )
+        need(cfg.latent_prediction in PREDICTIONS, cfg, "latent_prediction", f"one of {', '.join(PREDICTIONS)}")
         limit = getattr(getattr(task, "cfg", None), "max_source_positions", 1024)
         if cfg.latent_topk is not None and not 1 <= cfg.latent_topk <= limit:
             raise OptionError(
@@ -118,8 +115,7 @@ class LatentLSTMModel(AttnLSTMModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "LatentLSTMModel":
-        model = super().build_model(cfg, task)
-        assert isinstance(model, LatentLSTMModel)
+        model: Any = super().build_model(cfg, task)
         model.decoder.topk, model.decoder.prediction = cfg.latent_topk, cfg.latent_prediction
         if parse_boolean("--latent-posterior", cfg.latent_posterior):
             own_size = or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim)
@@ -175,12 +171,9 @@ class LatentLSTMModel(AttnLSTMModel):
                 latent = latent._replace(query=latent.query + 0.0 * unused)
             return latent
         # First, so that it is the last in the backward pass, when the activations of the rest are freed.
-        if apart:
-            devices = [src_tokens.device] if src_tokens.device.type == "cuda" else []
-            with torch.random.fork_rng(devices):
-                scores = self.posterior(src_tokens, target, recompute, apart)
-        else:
-            scores = self.posterior(src_tokens, target, recompute)
+        devices = [src_tokens.device] if src_tokens.device.type == "cuda" else []
+        with torch.random.fork_rng(devices, enabled=apart):
+            scores = self.posterior(src_tokens, target, recompute, apart)
         latent = self.decoder.alignments(prev_output_tokens, self.encoder(src_tokens))
         mask = None if latent.pad_mask is None else latent.pad_mask.unsqueeze(1)
         return latent._replace(log_posterior=self.posterior.log_probs(scores, mask), posterior_scores=scores)

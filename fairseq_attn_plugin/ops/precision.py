@@ -18,22 +18,20 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..errors import OptionError
-
 logger = logging.getLogger(__name__)
 
 NO_INSTRUCTIONS = "this machine has no instructions for it; products are computed in float32"
 T = TypeVar("T")
+# by the name that --matmul-precision gives
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 _STATE = threading.local()
 
 
 @contextmanager
-def products_in(precision: torch.dtype) -> Iterator[None]:
-    """A context, of this thread, in which products of float32 tensors are computed in ``precision``."""
+def _with_state(**values: Any) -> Iterator[None]:
     before = _STATE.__dict__.copy()
-    _STATE.precision, _STATE.kept = precision, {}
+    _STATE.__dict__.update(values)
     try:
         yield
     finally:
@@ -41,15 +39,14 @@ def products_in(precision: torch.dtype) -> Iterator[None]:
         _STATE.__dict__.update(before)
 
 
-@contextmanager
-def with_fixed(weights: Any) -> Iterator[None]:
+def products_in(precision: torch.dtype) -> ContextManager[None]:
+    """A context, of this thread, in which products of float32 tensors are computed in ``precision``."""
+    return _with_state(precision=precision, kept={})
+
+
+def with_fixed(weights: Any) -> ContextManager[None]:
     """A context, of this thread, in which products are those of a :class:`~.packed.FixedWeights`, if it has them."""
-    before = getattr(_STATE, "fixed", None)
-    _STATE.fixed = weights
-    try:
-        yield
-    finally:
-        _STATE.fixed = before
+    return _with_state(fixed=weights)
 
 
 def fixed_weights() -> Any:
@@ -65,8 +62,7 @@ def kept_in_pass(tensor: Tensor, function: Callable[[Tensor], T]) -> T:
     key = (id(tensor), torch.is_grad_enabled())
     if key not in kept:
         kept[key] = (function(tensor), tensor)  # the tensor too, so that no other takes its number
-    result: T = kept[key][0]
-    return result
+    return kept[key][0]
 
 
 def recomputed(function: Callable[..., Any], *arguments: Any, draws: bool = False) -> Any:
@@ -84,17 +80,6 @@ def recomputed(function: Callable[..., Any], *arguments: Any, draws: bool = Fals
             return function(*arguments)
 
     return checkpoint(in_precision, *arguments, use_reentrant=False, preserve_rng_state=draws)
-
-
-def training_precision(name: str) -> torch.dtype:
-    """The type that ``--matmul-precision`` names.
-
-    Raises:
-        OptionError: another name
-    """
-    if name not in PRECISIONS:
-        raise OptionError(f"--matmul-precision {name}: unknown; choose from {', '.join(PRECISIONS)}")
-    return PRECISIONS[name]
 
 
 def precision_of(model: nn.Module) -> torch.dtype:
