@@ -108,7 +108,7 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
         """
         net_input = sample["net_input"]
         if not self.searches or "src_tokens" not in net_input:
-            return super()._generate(sample, prefix_tokens, constraints, bos_token)  # type: ignore[no-any-return]
+            return super()._generate(sample, prefix_tokens, constraints, bos_token)
         if constraints is not None:
             raise NotImplementedError("target-side constraints need --constraints")
         longest = min(int(self.max_len_a * net_input["src_tokens"].size(1) + self.max_len_b), self.max_len - 1)

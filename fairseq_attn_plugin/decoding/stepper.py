@@ -163,11 +163,7 @@ class ModelStepper:
         """
         encoder_out, memory = state.encoder_out, state.progress.memory
         if sentences is not None:
-            encoder_out = {
-                name: None if value is None else value.index_select(0, sentences)
-                for name, value in encoder_out.items()
-                if name != "rows"
-            }
+            encoder_out = index_rows({**encoder_out, "rows": None}, sentences)
         if sentences is not None or len(rows) != len(memory.rows):
             count = len(encoder_out["encodings"])
             of_rows = torch.arange(count, device=rows.device).repeat_interleave(len(rows) // count)

@@ -20,7 +20,6 @@ import torch
 from fairseq.modules import AdaptiveSoftmax
 from torch import Tensor, nn
 
-from ..attention import Attention
 from ..ops.deferred import Linear, project
 from ..ops.likelihoods.vocabulary_loss import Targets, VocabularyLoss, vocabulary_loss
 from ..ops.precision import fixed_weights
@@ -37,18 +36,12 @@ class LSTMDecoder(RecurrentDecoder):
     """LSTM decoder with any attention mechanism.
 
     Args:
-        dictionary: target dictionary
-        embed_tokens: target embeddings
-        attention: a mechanism built for ``query_dim = hidden_size``, or None
-        memory_dim: units of a source encoding
-        hidden_size: units of every layer
         out_embed_dim: units before the vocabulary projection; a layer is added where they differ from ``hidden_size``;
             unused with ``output_layer="linear"``
-        dropout_out: dropout between layers and of the attentional output
         share_input_output_embed: use the embeddings as vocabulary projection
         adaptive_softmax_cutoff: cut-offs of an adaptive softmax instead of the vocabulary projection
         max_target_positions: longest target accepted
-        options: further arguments of :class:`~fairseq_attn_plugin.modules.recurrent_decoder.RecurrentDecoder`
+        args, options: those of :class:`~fairseq_attn_plugin.modules.recurrent_decoder.RecurrentDecoder`
 
     Attributes:
         lexicon: biases the logits once a lexicon is read; needs attention and an ordinary softmax
@@ -61,36 +54,29 @@ class LSTMDecoder(RecurrentDecoder):
 
     def __init__(
         self,
-        dictionary: Any,
-        embed_tokens: nn.Embedding,
-        attention: Optional[Attention],
-        memory_dim: int,
-        hidden_size: int,
+        *args: Any,
         out_embed_dim: int = 512,
-        dropout_out: float = 0.1,
         share_input_output_embed: bool = False,
         adaptive_softmax_cutoff: Optional[List[int]] = None,
         max_target_positions: float = 1e5,
         **options: Any,
     ):
-        super().__init__(
-            dictionary, embed_tokens, attention, memory_dim, hidden_size, dropout_out=dropout_out, **options
-        )
+        super().__init__(*args, **options)
         self.max_target_positions = max_target_positions
         self.need_attn = True
         self.additional_fc: Optional[nn.Module] = None
         if self.is_linear:
             out_embed_dim = self.feature_size
-        elif out_embed_dim != hidden_size:
-            self.additional_fc = uniform_(Linear(hidden_size, out_embed_dim))
+        elif out_embed_dim != self.hidden_size:
+            self.additional_fc = uniform_(Linear(self.hidden_size, out_embed_dim))
         self.adaptive_softmax: Optional[nn.Module] = None
         self.share_input_output_embed = share_input_output_embed
         if adaptive_softmax_cutoff is not None:
             self.adaptive_softmax = AdaptiveSoftmax(
-                len(dictionary), out_embed_dim, adaptive_softmax_cutoff, dropout=dropout_out
+                len(self.dictionary), out_embed_dim, adaptive_softmax_cutoff, dropout=self.dropout_out_module.p
             )
         elif not share_input_output_embed:
-            self.fc_out = uniform_(Linear(out_embed_dim, len(dictionary)))
+            self.fc_out = uniform_(Linear(out_embed_dim, len(self.dictionary)))
         self.lexicon = LexiconBias()
         self.copying: Optional[Copying] = None
 
@@ -142,8 +128,7 @@ class LSTMDecoder(RecurrentDecoder):
             tokens: ``[B, N]``, the source
         """
         logits = self._predict(self._output_features(self.combine(context, hidden)), weights, tokens, True)
-        result: Tensor = self.get_normalized_probs((logits, None), log_probs=True)
-        return result
+        return self.get_normalized_probs((logits, None), log_probs=True)
 
     def predict_with(self, hidden: Tensor, weights: Tensor, encoder_out: EncoderOut) -> Tensor:
         """What :meth:`forward` would return for each step, had the attention of that step alone other weights.
@@ -203,8 +188,7 @@ class LSTMDecoder(RecurrentDecoder):
         of an adaptive softmax."""
         fixed = fixed_weights()
         if fixed is not None and fixed.words is not None:
-            confined: Tuple[Tensor, Optional[Tensor]] = fixed.vocabulary
-            return confined
+            return fixed.vocabulary
         if self.share_input_output_embed:
             return self.embed_tokens.weight, None
         return self.fc_out.weight, self.fc_out.bias

@@ -198,8 +198,7 @@ def accumulate(base: Tensor, x: Tensor, matrix: Tensor) -> Tensor:
     node = _share_node(matrix)
     if node is None or not base.dtype == x.dtype == matrix.dtype:
         return base + x @ matrix.transpose(-2, -1)
-    result: Tensor = _Accumulated.apply(base, x, matrix, node)
-    return result
+    return _Accumulated.apply(base, x, matrix, node)
 
 
 def linear(x: Tensor, weight: Tensor, base: Optional[Tensor] = None, dtype: Optional[torch.dtype] = None) -> Tensor:

@@ -186,5 +186,4 @@ def gru_layer(
     flat: List[Tensor] = []
     for weights, state in zip(gru.all_weights[layer * directions :], hidden):
         flat += [*weights, state]
-    result: Tensor = _Layer.apply(x, padding, product_type(x), *flat)
-    return result
+    return _Layer.apply(x, padding, product_type(x), *flat)

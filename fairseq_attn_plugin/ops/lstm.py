@@ -256,5 +256,4 @@ def lstm_layer(
     flat: List[Tensor] = []
     for (w_input, w_hidden, b_input, b_hidden), hidden, cell in zip(lstm.all_weights[layer * directions :], *states):
         flat += [w_input, w_hidden, b_input + b_hidden, hidden, cell]
-    result: Tuple[Tensor, Tensor] = _Layer.apply(x, padding, product_type(x), *flat)
-    return result
+    return _Layer.apply(x, padding, product_type(x), *flat)

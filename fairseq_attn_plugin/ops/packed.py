@@ -222,8 +222,7 @@ class FixedWeights(nn.Module):
         product = self.product(weight, bias if own else None)  # the sum of two biases is none that it knows
         if product is None:
             return F.linear(x, weight, bias)
-        y: Tensor = product(x)
-        return y if own else y + bias
+        return product(x) if own else product(x) + bias
 
     def product(self, weight: Tensor, bias: Optional[Tensor] = None) -> Optional[nn.Module]:
         """x W^T + b; None for a weight that is not known, which another tensor may replace in memory."""
@@ -252,8 +251,7 @@ class FixedWeights(nn.Module):
             self._kept[name] = made = make()
             if weights:
                 self._known.update(weight.untyped_storage().data_ptr() for weight in made)  # type: ignore[attr-defined]
-        found: T = self._kept[name]
-        return found
+        return self._kept[name]
 
 
 def by_torchscript(make: Callable[[], Any], module: Any) -> Any:

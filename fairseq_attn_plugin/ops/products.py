@@ -61,12 +61,9 @@ def tall(x: Tensor, dtype: torch.dtype) -> Tensor:
 def _onednn(x: Tensor, matrix: Tensor, base: Optional[Tensor] = None) -> Tensor:
     """``x @ matrix^T + base`` of float32 matrices; ``matrix`` may be packed, ``base`` is ``[R, O]`` or ``[O]``."""
     product = torch.ops.mkldnn._linear_pointwise
-    result: Tensor
     if base is None or base.dim() == 1:
-        result = product(x, matrix, base, "none", [], "")
-    else:
-        result = product.binary(x, base.contiguous(), matrix, None, "add")
-    return result
+        return product(x, matrix, base, "none", [], "")
+    return product.binary(x, base.contiguous(), matrix, None, "add")
 
 
 class Prepared:
@@ -88,25 +85,25 @@ class Prepared:
         self._adds_bias = _by_onednn(self.matrix, torch.bfloat16) and has_bfloat16("cpu")
         self._packed: Dict[bool, Tensor] = {}
 
-    def linear(self, x: Tensor, base: Optional[Tensor] = None) -> Tensor:
+    def matmul(self, x: Tensor, base: Optional[Tensor] = None) -> Tensor:
+        """``x @ matrix + base``: ``[R, O]``, cast if need be, to ``[R, I]`` of type ``dtype``."""
+        return self.linear(x, base, transposed=True)
+
+    def linear(self, x: Tensor, base: Optional[Tensor] = None, transposed: bool = False) -> Tensor:
         """``x @ matrix^T + base``, of type ``dtype``.
 
         Args:
             x: ``[R, I]``, cast if need be
             base: ``[R, O]`` or ``[O]``, cast if need be
+            transposed: take the transpose of the matrix
         """
-        return self._product(x, base, False)
-
-    def matmul(self, x: Tensor, base: Optional[Tensor] = None) -> Tensor:
-        """``x @ matrix + base``: ``[R, O]``, cast if need be, to ``[R, I]`` of type ``dtype``."""
-        return self._product(x, base, True)
-
-    def _product(self, x: Tensor, base: Optional[Tensor], transposed: bool) -> Tensor:
         rows, base = len(x), None if base is None else base.to(self.dtype)
         x = x.to(self.dtype) if base is not None and base.dim() == 2 else tall(x, self.dtype)
         matrix = self.matrix.t() if transposed else self.matrix
         if self._by_onednn and rows:
-            return _onednn(x, self._pack(matrix, transposed), base)
+            if transposed not in self._packed:
+                self._packed[transposed] = torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous())
+            return _onednn(x, self._packed[transposed], base)
         if base is None:
             return F.linear(x, matrix)[:rows]
         if base.dim() == 2:
@@ -114,11 +111,6 @@ class Prepared:
         if self._adds_bias and rows:  # torch would write the bias into all rows of the result first
             return _onednn(x, matrix, base)[:rows]
         return F.linear(x, matrix, base)[:rows]
-
-    def _pack(self, matrix: Tensor, transposed: bool) -> Tensor:
-        if transposed not in self._packed:
-            self._packed[transposed] = torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous())
-        return self._packed[transposed]
 
 
 def outer(left: Tensor, right: Tensor, dtype: Optional[torch.dtype] = None) -> Tensor:

@@ -1,5 +1,3 @@
 """The optimizers and learning-rate schedulers of this package. Importing it registers them with fairseq."""
 
 from . import decay_after_rise, fused_adam
-
-__all__ = ["decay_after_rise", "fused_adam"]

@@ -54,11 +54,14 @@ class _Adam(Adam):
             scale, self.factor = torch.as_tensor(scale, dtype=torch.float32) / self.factor, 1.0
         divisor = None if isinstance(scale, float) and scale == 1.0 else torch.as_tensor(scale, dtype=torch.float32)
         for group in self.param_groups:
-            parameters = [p for p in group["params"] if p.grad is not None]
             # the parameters of one call have one type, one device and one number of updates
             alike: Dict[Any, List[Tensor]] = defaultdict(list)
-            for p in parameters:
-                alike[p.dtype, p.device, self._count(p)].append(p)
+            for p in (p for p in group["params"] if p.grad is not None):
+                state = self.state[p]
+                if not state:
+                    state.update(step=0, exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
+                state["step"] = int(state["step"]) + 1
+                alike[p.dtype, p.device, state["step"]].append(p)
             (beta1, beta2), eps = group["betas"], group["eps"]
             for (_, device, step), members in alike.items():
                 count = torch.full((), float(step), device=device)  # torch.tensor would make the host wait
@@ -78,15 +81,6 @@ class _Adam(Adam):
                     grad_scale=None if divisor is None else divisor.to(device),
                     found_inf=None,
                 )
-
-    def _count(self, parameter: Tensor) -> int:
-        """Counts the update that begins, in the state of a parameter, which is made if it is the first."""
-        state = self.state[parameter]
-        if not state:
-            state.update(step=0, exp_avg=torch.zeros_like(parameter), exp_avg_sq=torch.zeros_like(parameter))
-        state["step"] = int(state["step"]) + 1
-        count: int = state["step"]
-        return count
 
 
 @dataclass

@@ -73,8 +73,7 @@ class LSTMEncoder(SourceEncoder):
     @property
     def rnn(self) -> nn.RNNBase:
         """The layers; the module is called ``lstm`` or ``gru``."""
-        network: nn.RNNBase = getattr(self, self.kind)
-        return network
+        return getattr(self, self.kind)
 
     def forward(
         self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, train_embeddings: bool = True, **unused: Any
@@ -164,8 +163,7 @@ class LSTMEncoder(SourceEncoder):
             except (AttributeError, RuntimeError):
                 return None
 
-        found: Optional[List[Any]] = fixed.kept((id(self), layer), pack)
-        return found
+        return fixed.kept((id(self), layer), pack)
 
     def _encode_by_layers(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, List[Tensor]]:
         """As :meth:`_encode_frozen`, by layers of our own, whose products are in half precision."""

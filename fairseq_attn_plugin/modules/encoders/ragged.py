@@ -86,8 +86,7 @@ class BlockRNN(nn.Module):
 def _run(rnn: nn.RNNBase, values: Tensor) -> Tensor:
     if computed_by_layers(values, rnn):
         return rnn_layer(values.transpose(0, 1), rnn, 0)[0].transpose(0, 1)
-    states: Tensor = rnn(values)[0]
-    return states
+    return rnn(values)[0]
 
 
 def _reverse(values: Tensor, reversal: Optional[Tensor]) -> Tensor:
@@ -140,7 +139,7 @@ class RaggedEncoder(nn.Module):
             # data-parallel training needs a gradient of every parameter, even for a batch of empty documents
             nothing = sum((0.0 * parameter.sum() for parameter in self.parameters()), values.new_zeros(()))
             return values.new_zeros(len(lengths), self.output_dim) + nothing, values.new_zeros(0)
-        contexts, weights = [], []
+        contexts, weights, real = [], [], []
         for block, part in zip(blocks, values.split([len(part) for part in places])):
             padding = None if block.padding is None else move(block.padding)
             reversal = None if block.reversal is None else move(block.reversal)
@@ -150,15 +149,11 @@ class RaggedEncoder(nn.Module):
             context, weight = self.pooling(encodings, padding)
             contexts.append(context)
             weights.append(weight.reshape(-1))
+            real.append(np.ones(len(part), dtype=bool) if block.padding is None else ~block.padding.reshape(-1))
         rows = move(np.concatenate([block.rows for block in blocks]))
         joined = torch.cat(contexts)
         vectors = joined.new_zeros(len(lengths), joined.size(-1)).index_copy(0, rows, joined)
-        real = np.concatenate(
-            [
-                np.ones(len(p), dtype=bool) if b.padding is None else ~b.padding.reshape(-1)
-                for b, p in zip(blocks, places)
-            ]
-        )
-        every_weight = torch.cat(weights).index_select(0, move(np.flatnonzero(real)))
-        shares = every_weight.new_zeros(int(lengths.sum())).index_copy(0, move(everywhere[real]), every_weight)
+        words = np.concatenate(real)
+        every_weight = torch.cat(weights).index_select(0, move(np.flatnonzero(words)))
+        shares = every_weight.new_zeros(int(lengths.sum())).index_copy(0, move(everywhere[words]), every_weight)
         return vectors, shares

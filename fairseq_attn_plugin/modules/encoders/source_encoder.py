@@ -18,6 +18,7 @@ import torch
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
+from ...attention import index_rows
 from ...ops.devices import constant_on_gpu
 from ..source_memory import follow
 
@@ -52,9 +53,7 @@ class SourceEncoder(FairseqEncoder):
         """
         rows, sentences = follow(encoder_out["rows"], new_order)
         if sentences is not None:
-            encoder_out = {
-                name: None if value is None else value.index_select(0, sentences) for name, value in encoder_out.items()
-            }
+            encoder_out = index_rows(encoder_out, sentences)
         return {**encoder_out, "rows": rows}
 
     def max_positions(self) -> float:

@@ -45,8 +45,7 @@ class StockEncoder(SourceEncoder):
 
     @property
     def embed_tokens(self) -> nn.Embedding:  # type: ignore[override]
-        embedding: nn.Embedding = self.stock.embed_tokens
-        return embedding
+        return self.stock.embed_tokens
 
     def _longest(self) -> float:
         limit = self.stock.max_positions() if hasattr(self.stock, "max_positions") else None

@@ -35,8 +35,7 @@ class AlignmentPosterior(nn.Module):
         recompute &= src_tokens.device.type == "cpu" or not self.training or rnn.num_layers == 1 or rnn.dropout == 0
 
         def read(reader: LSTMEncoder, tokens: Tensor) -> Tensor:
-            encodings: Tensor = reader(tokens, train_embeddings=not apart)["encodings"]
-            return encodings
+            return reader(tokens, train_embeddings=not apart)["encodings"]
 
         run = partial(recomputed, draws=True) if recompute else lambda function, *arguments: function(*arguments)
         keys, queries = run(read, self.source, src_tokens), run(read, self.target, target)

@@ -73,10 +73,8 @@ class FirstOrderDecoder(LatentDecoder):
         **unused: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
         """Returns log p(y_t | y_<t, x) ``[R, T, V]`` and ``{"attn": [b]}``."""
-        last: Optional[_LastStep] = None
-        if incremental_state is not None:
-            before: Optional[Progress] = self.get_incremental_state(incremental_state, PROGRESS)  # type: ignore[assignment]
-            last = None if before is None else before.state.alignment
+        before: Optional[Progress] = self.get_incremental_state(incremental_state, PROGRESS)
+        last: Optional[_LastStep] = None if before is None else before.state.alignment
         latent = self.alignments(prev_output_tokens, encoder_out, incremental_state)
         rows = len(prev_output_tokens)
         content = latent.log_prior.view(rows, -1, latent.log_prior.size(-1))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from itertools import repeat
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -223,7 +223,10 @@ class _Blockwise(Function):
         if not on_gpu(words) and not bool(real.all()):  # no product is wasted on padding
             rows = real.nonzero().squeeze(1)
             flat, words = flat.index_select(0, rows), words.index_select(0, rows)
-        at_once = _rows_at_a_time(len(words), weight)
+        limit = max(MIN_ROWS, rows_of_a_block(weight, 4 * len(weight)))
+        # of nearly the same size for all blocks, and shapes return
+        even = math.ceil(len(words) / max(1, math.ceil(len(words) / limit)))
+        at_once = max(1, even if even <= 256 else math.ceil(even / 64) * 64)
         wanted = grad_enabled and any(ctx.needs_input_grad[:3])
         products = product_type(features)  # autocast's, which is off inside
         with without_autocast(features):
@@ -254,21 +257,12 @@ class _Blockwise(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *unused: Any) -> Tuple[Optional[Tensor], ...]:
-        gradients: List[Optional[Tensor]] = []
         kept = torch._C._autograd._get_current_graph_task_keep_graph()  # another backward pass may follow
         # In full precision until they are scaled: the range of half precision is for gradients of a scaled loss.
-        for value, dtype, needed in zip(ctx.gradients, ctx.types, ctx.needs_input_grad):
-            if value is None or not needed:
-                gradients.append(None)
-            else:
-                gradients.append((value * grad if kept else value.mul_(grad)).to(dtype))
+        gradients = [
+            None if value is None or not needed else (value * grad if kept else value.mul_(grad)).to(dtype)
+            for value, dtype, needed in zip(ctx.gradients, ctx.types, ctx.needs_input_grad)
+        ]
         if not kept:
             ctx.gradients = None  # the parameters take the tensors as their gradients
         return (*gradients, None, None)
-
-
-def _rows_at_a_time(rows: int, weight: Tensor) -> int:
-    """The number of rows of a block, so that all blocks have nearly the same size, and shapes return."""
-    limit = max(MIN_ROWS, rows_of_a_block(weight, 4 * len(weight)))
-    even = math.ceil(rows / max(1, math.ceil(rows / limit)))
-    return max(1, even if even <= 256 else math.ceil(even / 64) * 64)
