@@ -29,7 +29,7 @@ from ..ops.precision import autocast_enabled, fixed_weights
 from .decoder_state import Decoded, DecoderInputs, DecoderState, Progress
 from .encoders.source_encoder import EncoderOut
 from .recurrence import DropoutMasks, LayerStates, gates_of_words, step_weights, stepped
-from .rnn import KINDS, STATES, Dropout, run, uniform_
+from .rnn import STATES, Dropout, Recurrent, run, uniform_
 from .source_memory import Intervention, SentenceAttention, SourceMemory
 
 # keys of fairseq's incremental state
@@ -37,7 +37,7 @@ PROGRESS = "progress"
 POSITION = "position"  # [1], the number of the step, where the width of the words does not tell it
 
 
-class RecurrentDecoder(FairseqIncrementalDecoder):
+class RecurrentDecoder(Recurrent, FairseqIncrementalDecoder):
     """A recurrent decoder without its vocabulary projection.
 
     Args:
@@ -92,15 +92,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         self.feature_size = joined  # units of o
         self.feed_size = 0 if input_feeding == "none" else memory_dim if feeds_context else self.feature_size
         # The loop over time uses this module's parameters too, so that all kinds of input feeding have the same ones.
-        self.kind = rnn
-        network = KINDS[rnn](
-            embed_tokens.embedding_dim + self.feed_size,
-            hidden_size,
-            num_layers,
-            dropout=dropout_out if num_layers > 1 else 0.0,
-            batch_first=True,
-        )
-        self.add_module(rnn, uniform_(network))
+        self.add_layers(rnn, embed_tokens.embedding_dim + self.feed_size, hidden_size, num_layers, dropout_out)
         self.hidden_projection: Optional[nn.Module] = None
         self.cell_projection: Optional[nn.Module] = None
         self.zero_init = zero_init
@@ -113,11 +105,6 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         self.output_projection: Optional[nn.Module] = None
         if attention is not None and not self.is_linear:
             self.output_projection = uniform_(Linear(memory_dim + hidden_size, hidden_size, bias=False))
-
-    @property
-    def rnn(self) -> nn.RNNBase:
-        """The layers; the module is called ``lstm`` or ``gru``."""
-        return getattr(self, self.kind)
 
     def decode(
         self,

@@ -44,6 +44,23 @@ def uniform_(module: nn.Module, bound: float = 0.1) -> nn.Module:
     return module
 
 
+class Recurrent(nn.Module):
+    """A module with recurrent layers, which are called by their kind, ``lstm`` or ``gru``."""
+
+    kind: str
+
+    def add_layers(self, kind: str, inputs: int, units: int, layers: int, dropout: float, **options: Any) -> None:
+        """Makes the layers; ``dropout`` is between them."""
+        options.update(dropout=dropout if layers > 1 else 0.0, batch_first=True)
+        self.kind = kind
+        self.add_module(kind, uniform_(KINDS[kind](inputs, units, layers, **options)))
+
+    @property
+    def rnn(self) -> nn.RNNBase:
+        """The layers."""
+        return getattr(self, self.kind)
+
+
 @torch.no_grad()
 def forget_bias_(lstm: nn.Module, value: float) -> None:
     """Makes ``value`` the bias of all forget gates. torch has two biases, whose sum counts: b_ih gets it, b_hh zero."""

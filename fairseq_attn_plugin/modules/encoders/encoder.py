@@ -13,14 +13,14 @@ from ...ops.dropout import dropout
 from ...ops.lstm import computed_by_layers
 from ...ops.packed import packed_lstm
 from ...ops.precision import fixed_weights
-from ..rnn import KINDS, STATES, Dropout, rnn_layer, uniform_, with_padding_input
+from ..rnn import STATES, Dropout, Recurrent, rnn_layer, with_padding_input
 from .source_encoder import EncoderOut, SourceEncoder
 
 # cuDNN copies weights that have one more input column at each call; torch says so, and how nn.LSTM would avoid it.
 warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
 
 
-class LSTMEncoder(SourceEncoder):
+class LSTMEncoder(Recurrent, SourceEncoder):
     """A (bidirectional) LSTM or GRU over the source. Its encodings have the coordinates of the given ``src_tokens``.
 
     fairseq pads on the left by default. For padding on either side, position j of every result belongs to
@@ -59,21 +59,9 @@ class LSTMEncoder(SourceEncoder):
         self.output_units = hidden_size * (2 if bidirectional else 1)
         self.dropout_in_module = Dropout(dropout_in, module_name=type(self).__name__)
         self.dropout_out_module = Dropout(dropout_out, module_name=type(self).__name__)
-        self.kind, self.states = rnn, STATES[rnn]
-        network = KINDS[rnn](
-            embed_tokens.embedding_dim,
-            hidden_size,
-            num_layers,
-            dropout=dropout_out if num_layers > 1 else 0.0,
-            bidirectional=bidirectional,
-            batch_first=True,
-        )
-        self.add_module(rnn, uniform_(network))
-
-    @property
-    def rnn(self) -> nn.RNNBase:
-        """The layers; the module is called ``lstm`` or ``gru``."""
-        return getattr(self, self.kind)
+        self.states = STATES[rnn]
+        sizes = (embed_tokens.embedding_dim, hidden_size, num_layers)
+        self.add_layers(rnn, *sizes, dropout_out, bidirectional=bidirectional)
 
     def forward(
         self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, train_embeddings: bool = True, **unused: Any
