@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Dict, Optional, Tuple, Type
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..attention import NORMALIZERS, Attention
 from ..attention.normalizers import build_normalizer
 from ..errors import OptionError
-from ..modules.encoders.encoder import LSTMEncoder
 from ..modules.encoders.source_encoder import SourceEncoder
 from ..modules.latent.alignment_posterior import AlignmentPosterior
 from ..modules.latent.latent_alignments import LatentAlignments
@@ -121,14 +120,10 @@ class LatentLSTMModel(AttnLSTMModel):
             own_size = or_default(cfg.encoder_hidden_size, cfg.encoder_embed_dim)
             hidden_size = or_default(cfg.posterior_hidden_size, own_size)
             layers = or_default(cfg.posterior_layers, cfg.encoder_layers)
-
-            def reader(dictionary: Any, embedding: nn.Embedding) -> LSTMEncoder:
-                sizes = {"hidden_size": hidden_size, "num_layers": layers, "bidirectional": True}
-                return cls._build_encoder(cfg, dictionary, embedding, **sizes)
-
+            sizes = {"hidden_size": hidden_size, "num_layers": layers, "bidirectional": True}
             model.posterior = AlignmentPosterior(
-                reader(task.source_dictionary, model.encoder.embed_tokens),
-                reader(task.target_dictionary, model.decoder.embed_tokens),
+                cls._build_encoder(cfg, task.source_dictionary, model.encoder.embed_tokens, **sizes),
+                cls._build_encoder(cfg, task.target_dictionary, model.decoder.embed_tokens, **sizes),
                 build_normalizer(cfg.posterior_normalizer, **{name: cfg[name] for name in NORMALIZERS.options()}),
             )
         return model

@@ -10,13 +10,9 @@ updates says in one line if the attention has not begun to move.
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, Dict, Iterator
+from typing import Any, Dict, Iterator
 
 from .wrapping import Patch, after, around, before, wrap
-
-if TYPE_CHECKING:
-    from fairseq_attn_plugin.attention import Penalty
-
 
 PATCH_NAME = "penalties"
 KEY = "penalties"
@@ -77,7 +73,7 @@ def _with_penalties(criterion: Any, forward: Any, model: Any, sample: Any, *args
     return loss, sample_size, logged
 
 
-def _penalties_of(output: Any) -> Iterator[Dict[str, "Penalty"]]:
+def _penalties_of(output: Any) -> Iterator[Dict[str, Any]]:
     """The penalties in the output of a model, at any depth of tuples and dictionaries."""
     if isinstance(output, dict):
         own, parts = output.get(KEY), [part for name, part in output.items() if name != KEY]
