@@ -110,7 +110,7 @@ def build_attention(name: str, query_dim: int, memory_dim: int, **options: Any) 
             ``attention_bias_window=2``), by field name (``nodes=8``), or without ``attention_`` (``bias_window=2``)
 
     Raises:
-        OptionError: unknown mechanism, option or value
+        OptionError: unknown mechanism, option or value, or a flag of a part that is not chosen
     """
     cls = attention_class(name)
     taken, own = options_taken(cls), options_of(cls.Config)
@@ -127,7 +127,13 @@ def build_attention(name: str, query_dim: int, memory_dim: int, **options: Any) 
         values[full] = value
     config = cls.Config(**{own[full].field.name: value for full, value in values.items() if full in own})
     vars(config)["of_parts"] = {full: value for full, value in values.items() if full not in own}
-    _check_flags(cls, config)
+    chosen = chosen_parts(cls, lambda field: getattr(config, field))
+    for full, parts in idle_options(cls, lambda field: getattr(config, field)).items():
+        if parts.options()[full].type is bool and config.of_parts.get(full):
+            raise OptionError(
+                f"{flag(full)}: is for the {parts.kind} {' or '.join(parts.having(full))}, and this attention has "
+                f"{parts.option} {','.join(chosen[parts.option]) or 'none'}; leave one of the two out"
+            )
     return cls(query_dim, memory_dim, config)
 
 
@@ -145,17 +151,6 @@ def idle_options(mechanism: Type[Attention], values: Callable[[str], Any]) -> Di
         for name in sorted(parts.options())
         if not set(parts.having(name)) & set(chosen[parts.option])
     }
-
-
-def _check_flags(cls: Type[Attention], config: Any) -> None:
-    """Raises OptionError for a flag that is on and belongs to a part that is not chosen."""
-    chosen = chosen_parts(cls, lambda field: getattr(config, field))
-    for name, parts in idle_options(cls, lambda field: getattr(config, field)).items():
-        if parts.options()[name].type is bool and config.of_parts.get(name):
-            raise OptionError(
-                f"{flag(name)}: is for the {parts.kind} {' or '.join(parts.having(name))}, and this attention has "
-                f"{parts.option} {','.join(chosen[parts.option]) or 'none'}; leave one of the two out"
-            )
 
 
 GROUP = "fairseq_attn_plugin"

@@ -30,7 +30,6 @@ from .products import by_intel
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-OPTION = "--decoding-precision"
 # Multiplications of a product from which on oneDNN is faster than MKL, whose calls cost less. Measured with 1 to 10
 # rows, and 256 to 512 inputs and outputs. On the processors that MKL was written for, it takes some more rows.
 MANY, FEW = 550_000, 10
@@ -301,4 +300,4 @@ def _packed_integers(integers: Tensor, scales: Tensor, bias: Optional[Tensor], e
 @functools.lru_cache(maxsize=None)
 def say_once(precision: str, what: str) -> None:
     """Warns of what ``--decoding-precision`` does not do, the first time that it is asked for."""
-    logger.warning(f"{OPTION} {precision}: {what}")
+    logger.warning(f"--decoding-precision {precision}: {what}")

@@ -197,17 +197,14 @@ def other_direction(path: str, extra_state: Optional[Dict[str, Any]], task: Any)
     return f"{given}: checkpoint {path} translates from {asked[1]} to {asked[0]}; give the languages in this order"
 
 
-@after
-def _checked(extra_state: Optional[Dict[str, Any]], self: Any, filename: str, *_args: Any, **_kwargs: Any) -> None:
-    check_dictionaries(filename, extra_state, self.task)
-
-
 DICTIONARIES = Patch(
     name="dictionaries",
     reason="a model reads and writes other words where the dictionary of its data has another order",
     wraps={
         "fairseq.trainer:Trainer.save_checkpoint": storing(lambda trainer: {KEY: hashes(trainer.task)}),
-        "fairseq.trainer:Trainer.load_checkpoint": _checked,
+        "fairseq.trainer:Trainer.load_checkpoint": after(
+            lambda extra_state, self, filename, *_, **__: check_dictionaries(filename, extra_state, self.task)
+        ),
     },
 )
 
