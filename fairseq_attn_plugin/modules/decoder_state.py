@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from torch import Tensor
 
@@ -17,10 +17,6 @@ class DecoderInputs(NamedTuple):
     positions: Tensor  # [R, T], the number of each step, from 0
     words: Optional[Tensor]  # [R, T], for an attention that reads words
     are_gates: bool = False  # the embeddings are their share of the first layer's gates, see recurrence.gates_of_words
-
-    def step(self, t: int) -> Tuple[Tensor, Optional[Tensor]]:
-        """Position and word of step ``t``, ``[R, 1]`` each."""
-        return self.positions[:, t : t + 1], None if self.words is None else self.words[:, t : t + 1]
 
 
 class DecoderState(NamedTuple):

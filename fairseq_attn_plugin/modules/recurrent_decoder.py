@@ -266,7 +266,8 @@ class RecurrentDecoder(Recurrent, FairseqIncrementalDecoder):
             layers = rnn.step(t, feed, layers)  # s_t: Charalampous and Chatzis, eq. 2
             hidden, context = layers.hidden[-1], None
             if attend is not None:
-                attended.append(attend(hidden.unsqueeze(1), attention_state, *inputs.step(t)))
+                words = None if inputs.words is None else inputs.words[:, t : t + 1]
+                attended.append(attend(hidden.unsqueeze(1), attention_state, inputs.positions[:, t : t + 1], words))
                 attention_state, context = attended[-1].state, attended[-1].context.squeeze(1)
             if feeds_output:
                 hidden = rnn.output(t, context, hidden)

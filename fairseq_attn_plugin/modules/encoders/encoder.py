@@ -14,7 +14,7 @@ from ...ops.lstm import computed_by_layers
 from ...ops.packed import packed_lstm
 from ...ops.precision import fixed_weights
 from ..rnn import STATES, Dropout, Recurrent, rnn_layer, with_padding_input
-from .source_encoder import EncoderOut, SourceEncoder
+from .source_encoder import EncoderOut, SourceEncoder, first_rows
 
 # cuDNN copies weights that have one more input column at each call; torch says so, and how nn.LSTM would avoid it.
 warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
@@ -95,7 +95,7 @@ class LSTMEncoder(Recurrent, SourceEncoder):
             "cell": states[1] if len(states) > 1 else None,
             "tokens": src_tokens,
             "pad_mask": padding,
-            "rows": self.rows_of(src_tokens),
+            "rows": first_rows(src_tokens.size(0), src_tokens.device),
         }
 
     def _encode_frozen(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, List[Tensor]]:

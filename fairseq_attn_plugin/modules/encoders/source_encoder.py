@@ -59,12 +59,8 @@ class SourceEncoder(FairseqEncoder):
     def max_positions(self) -> float:
         return self.max_source_positions
 
-    @staticmethod
-    def rows_of(src_tokens: Tensor) -> Tensor:
-        """``rows`` before a search: one for each sentence."""
-        return _numbers(src_tokens.size(0), src_tokens.device)
-
 
 @constant_on_gpu
-def _numbers(size: int, device: torch.device) -> Tensor:
+def first_rows(size: int, device: torch.device) -> Tensor:
+    """``rows`` before a search of so many sentences: one for each."""
     return torch.arange(size, device=device)

@@ -9,7 +9,7 @@ from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
 from ...ops.devices import on_gpu
-from .source_encoder import EncoderOut, SourceEncoder
+from .source_encoder import EncoderOut, SourceEncoder, first_rows
 
 
 class StockEncoder(SourceEncoder):
@@ -97,5 +97,5 @@ class StockEncoder(SourceEncoder):
             "cell": None,
             "tokens": src_tokens,
             "pad_mask": padding,
-            "rows": self.rows_of(src_tokens),
+            "rows": first_rows(src_tokens.size(0), src_tokens.device),
         }
