@@ -63,7 +63,10 @@ def normalizer(config):
     """The normaliser that a mechanism's options choose."""
     if config.normalizer == "fusedmax":
         return lambda x: fusedmax(x, config.of_parts.get("fusedmax_strength", 0.1))
-    softmax = lambda x: x.exp() / x.exp().sum()  # noqa: E731
+
+    def softmax(x):
+        return x.exp() / x.exp().sum()
+
     return {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}[config.normalizer]
 
 
