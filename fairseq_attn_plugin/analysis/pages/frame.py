@@ -63,13 +63,23 @@ def page(
     Characters that UTF-8 cannot encode, such as those of an undecodable file name, become ``?``.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            "img-src data:",
+            "style-src 'unsafe-inline'",
+            f"script-src 'sha256-{digest}'" if script else "script-src 'none'",
+            "connect-src 'self'" if connect else "connect-src 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
     source = templates().get_template(template)
     if data is not None:
         data = htmlsafe_json_dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     text = source.render(
         title=title,
-        digest=digest,
-        connect=connect,
+        policy=Markup(policy),
         style=read_asset("base.css") + Markup(style),
         script=Markup(script),
         data=data,
