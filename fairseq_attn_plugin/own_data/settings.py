@@ -148,10 +148,16 @@ def scored_by(language: str) -> Optional[str]:
 
 def tokenizer_of(pairs: Sequence[Pair], languages: Sequence[str]) -> str:
     """``moses``, or ``none`` for a language that writes no blanks between words, known by its name or its text."""
-    for side, language in enumerate(languages):
-        if scored_by(language):
-            return "none"
-        sentences = [pair[side] for pair in pairs[:1000]]
-        if sum(map(len, sentences)) > LONGEST_WORD * sum(len(sentence.split()) for sentence in sentences):
-            return "none"
-    return "moses"
+    return "moses" if all(map(_has_blanks, zip(*pairs[:1000]), languages)) else "none"
+
+
+def words_in(sentences: Sequence[str], language: str) -> int:
+    """The number of words; two characters count as one where no blanks are written, as in Japanese or Chinese."""
+    if _has_blanks(sentences, language):
+        return sum(len(sentence.split()) for sentence in sentences)
+    return sum(map(len, sentences)) // 2
+
+
+def _has_blanks(sentences: Sequence[str], language: str) -> bool:
+    words = sum(len(sentence.split()) for sentence in sentences)
+    return not scored_by(language) and sum(map(len, sentences)) <= LONGEST_WORD * words

@@ -27,7 +27,7 @@ from fairseq_attn_plugin.writing import read_json, whole_text, write_json
 
 from .card import CARD, model_card
 from .progress import follow
-from .settings import PER_ROOT, fitting_size, parsed, scored_by
+from .settings import PER_ROOT, fitting_size, parsed, scored_by, words_in
 
 # options that change only the length of a training, its output and its device
 PASSING = (
@@ -153,7 +153,7 @@ def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
     say("prepare: " + ", ".join(f"{name} {len(pairs):,}" for name, pairs in splits.items()) + " pairs")
     size, jobs, shell = plan.text["subword_size"], os.cpu_count() or 1, functools.partial(run, plan.training, plan.lock)
     normalizers = [build_normalizer("moses", language) for language in plan.languages]
-    count = 0
+    count, characters = 0, set()
     with tools.whole_folder(plan.data, plan.text) as partial:
         (partial / "original").mkdir()
         for split, pairs in splits.items():
@@ -163,10 +163,16 @@ def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
                 both = zip(sides, plan.languages)
                 sides = [tokenize(side, language, jobs, normalize=False, escape=False) for side, language in both]
             write_sides(partial / "text" / split, plan.languages, sides)
-            count += sum(len(line.split()) for side in sides for line in side) if split == "train" else 0
+            if split == "train":
+                count = sum(map(words_in, sides, plan.languages))
+                characters = set().union(*(line for side in sides for line in side))
         if plan.text["subwords"] != "none" and not size:
             size = fitting_size(count)
-            say(f"{size:,} subwords: {PER_ROOT} times the square root of the {count:,} words of train")
+            said = f"{size:,} subwords: {PER_ROOT} times the square root of the {count:,} words of train"
+            if plan.text["subwords"] == "sentencepiece":  # its pieces include the characters, and merges do not
+                size += len(characters)
+                said += f"; and its {len(characters):,} characters"
+            say(said)
         segment(partial, plan.languages, plan.text["subwords"], size, shell, jobs, known=True)
         prefixes = [word for name in SPLITS for word in (f"--{name}pref", partial / "segmented" / name)]
         command = ["fairseq-preprocess", "--source-lang", plan.languages[0], "--target-lang", plan.languages[1]]

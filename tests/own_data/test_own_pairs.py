@@ -11,7 +11,7 @@ from fairseq_attn_plugin.corpora.parallel import normalize
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.own_data import pairs as own_pairs
 from fairseq_attn_plugin.own_data.pairs import read_pairs, split
-from fairseq_attn_plugin.own_data.settings import check_model, fitting_size, tokenizer_of
+from fairseq_attn_plugin.own_data.settings import check_model, fitting_size, tokenizer_of, words_in
 
 ROWS = [("I do not know the way.", "Ich kenne den Weg nicht."), ("The dog is here.", "Der Hund  ist hier.")]
 READ = [(a, " ".join(b.split())) for a, b in ROWS]
@@ -151,6 +151,8 @@ def test_size_of_subwords_and_tokeniser_follow_the_corpus():
         and tokenizer_of([("我喜欢你。", "I like you.")], ["zh_Hant", "en"]) == "none"
         and tokenizer_of([("a b", "b c")], ["my_corpus", "lo_case"]) == "moses"
     )
+    sides = ((["我喜欢你。", "那只狗 (睡觉)"], "zh"), (["a bc", "d"], "de"), (["我喜欢你。" * 4], "xx"))
+    assert [words_in(*side) for side in sides] == [6, 3, 10]
 
 
 def test_a_folder_of_the_user_stays_whole(tmp_path, monkeypatch):
