@@ -8,10 +8,9 @@ from typing import Dict, List, Optional, Sequence
 
 from fairseq_attn_plugin.corpora.parallel import Pair
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
+from fairseq_attn_plugin.text.reading import scored_by
 
 LONGEST_WORD = 15  # characters between blanks, on average: longer in scripts without blanks between words
-# languages that write no blanks between words, and sacrebleu's tokenisers of them
-SCORED_BY = {"zh": "zh", "ja": "char", "th": "char", "km": "char", "lo": "char", "my": "char"}
 PER_ROOT, FEWEST, MOST = 8, 200, 32000  # subwords
 EPOCH_UPDATES = 200  # of an epoch, about
 FIRST_ORDER = "lstm_latent_first_order"  # start of the names of architectures that need --objective first-order
@@ -138,12 +137,6 @@ def fitting_size(words: int) -> int:
     seldom to be learned.
     """
     return max(FEWEST, min(MOST, int(round(PER_ROOT * words**0.5, -2))))
-
-
-def scored_by(language: str) -> Optional[str]:
-    """The tokeniser of sacrebleu for a language that writes no blanks between words, as in zh_Hant; None for others."""
-    found = re.fullmatch("([a-z]{2})(_([A-Z][a-z]{3}|[A-Za-z]{2}))?", language)
-    return SCORED_BY.get(found[1]) if found else None
 
 
 def tokenizer_of(pairs: Sequence[Pair], languages: Sequence[str]) -> str:

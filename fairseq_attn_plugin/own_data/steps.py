@@ -22,12 +22,12 @@ from fairseq_attn_plugin.corpora.parallel import SPLITS, Pair, tokenize, write_s
 from fairseq_attn_plugin.corpora.subwords import segment
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
 from fairseq_attn_plugin.model_folder import SETTINGS, Text, write_model_folder
-from fairseq_attn_plugin.text.reading import build_normalizer
+from fairseq_attn_plugin.text.reading import build_normalizer, scored_by
 from fairseq_attn_plugin.writing import read_json, whole_text, write_json
 
 from .card import CARD, model_card
 from .progress import follow
-from .settings import PER_ROOT, fitting_size, parsed, scored_by, words_in
+from .settings import PER_ROOT, fitting_size, parsed, words_in
 
 # options that change only the length of a training, its output and its device
 PASSING = (

@@ -11,6 +11,8 @@ from typing import Callable, List, NamedTuple, Optional
 from fairseq_attn_plugin.errors import OptionError
 
 NORMALIZERS = ("moses",)
+# languages that write no blanks between words, and sacrebleu's tokenisers of them
+SCORED_BY = {"zh": "zh", "ja": "char", "th": "char", "km": "char", "lo": "char", "my": "char"}
 SEVERAL = (
     "several sentences; a model that has learned single sentences may leave out what follows the first one: give each "
     "sentence a line"
@@ -78,6 +80,12 @@ def word_splitter(reading: Reading) -> Callable[[str], List[str]]:
 
         split = functools.partial(MosesTokenizer(lang="en").tokenize, escape=False)
     return lambda text: split(text.lower() if reading.lowercase else text)
+
+
+def scored_by(language: str) -> Optional[str]:
+    """The tokeniser of sacrebleu for a language that writes no blanks between words, as in zh_Hant; None for others."""
+    found = re.fullmatch("([a-z]{2})(_([A-Z][a-z]{3}|[A-Za-z]{2}))?", language)
+    return SCORED_BY.get(found[1]) if found else None
 
 
 def has_several_sentences(line: str) -> bool:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
+import sys
+import warnings
 from pathlib import Path
 from typing import Any, Iterator, List, Tuple, Union
 
@@ -116,7 +119,15 @@ def save(figure: Any, path: Path) -> None:
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
     # at most 4e7 points, which fit into memory, and no side above 6e4
     resolution = min(150.0, (4e7 / np.prod(figure.get_size_inches())) ** 0.5, 6e4 / max(figure.get_size_inches()))
-    with whole_file(path, f"{path}: cannot write the picture") as partial:
-        figure.savefig(
-            partial, format=suffix[1:], dpi=resolution, metadata=metadata, bbox_inches="tight", pad_inches=0.12
+    options = {"format": suffix[1:], "dpi": resolution, "metadata": metadata}
+    with whole_file(path, f"{path}: cannot write the picture") as partial, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        figure.savefig(partial, **options, bbox_inches="tight", pad_inches=0.12)
+    glyphs = (re.match(r"Glyph (\d+) .*missing from", str(one.message)) for one in told)
+    lacking = "".join(dict.fromkeys(chr(int(glyph[1])) for glyph in glyphs if glyph))
+    if lacking:
+        print(
+            f"{path}: no font has {lacking[:9]}; install one, such as Noto Sans CJK (Debian: fonts-noto-cjk), or name "
+            "yours in font.sans-serif of matplotlibrc",
+            file=sys.stderr,
         )

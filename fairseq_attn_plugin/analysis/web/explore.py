@@ -110,6 +110,7 @@ def collect(
         "subtitle": ", ".join(dict.fromkeys(header.split for header in headers)) + f": {shown}",
         "languages": list(languages[0]),
         "subwords": any("words" in one for row in found.values() for one in (*row["sources"], *row["targets"])),
+        "unspaced": any(header.unspaced for header in headers),
         "heavy": heavy,  # some rows of weights sum to more than 1
         "models": [_model(system) for system in systems],
         "sentences": [found[number] for number in order],

@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> None:
     systems = open_systems(with_attention(args.files, BEAM))
     weights = weights_of(systems, args.weights.split(",") if args.weights else None)
     header = systems[0].header
+    subwords = args.subwords or header.unspaced
     total = max(header.sentences, 1)
     first = min((FIRST if args.first is None else args.first) or total, total)
     count = first if numbers is None else len(numbers)
@@ -86,7 +87,7 @@ def run(args: argparse.Namespace) -> None:
     for chosen in tqdm(choose_sentences(systems, numbers, first), total=count, unit=" sentences", disable=None):
         links = None if gold is None else gold[chosen.number]
         try:
-            panels = panels_of(systems, chosen, weights, args.subwords, args.end, links, args.normalize)
+            panels = panels_of(systems, chosen, weights, subwords, args.end, links, args.normalize)
         except ValueError as error:
             raise OptionError(f"--gold {args.gold}: sentence {chosen.number}: {error}") from None
         path = path_of(chosen.number)

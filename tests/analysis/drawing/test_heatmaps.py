@@ -149,6 +149,13 @@ def test_fonts_are_installed_ones_in_order(monkeypatch):
         assert canvas.families() == ["DejaVu Sans", "Mine", "Noto Sans"]
 
 
+def test_characters_that_no_font_has_are_named_once(tmp_path, capsys, recwarn):
+    heatmaps([Panel(np.eye(2), ["\ue001", "a"], ["\ue001\ue002", "b"])], tmp_path / "a.png")
+    said = capsys.readouterr().err
+    assert said.startswith(f"{tmp_path / 'a.png'}: no font has \ue001\ue002; install one") and said.count("\n") == 1
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize(("size", "resolution"), [((10, 10), 150), ((400, 100), 31.6), ((2000, 1), 30)])
 def test_very_large_pictures_fit_into_memory(tmp_path, monkeypatch, size, resolution):
     from matplotlib.figure import Figure

@@ -85,6 +85,15 @@ def test_words_subwords_and_ends():
     np.testing.assert_allclose(panel_of(rows, normalize=True).weights, [[0.25, 0.75], [0, 0]])
 
 
+@pytest.mark.parametrize("subwords", ("sentencepiece", "none"))
+def test_without_blanks_between_words_rows_and_columns_are_subwords(tmp_path, drawn, subwords):
+    one = record(0, "\u2581日本 の 絵", "\u2581a \u2581b", subwords=subwords)
+    path = write_records(tmp_path / "a.jsonl", records=[one], subwords=subwords, source_lang="ja")
+    plot(path, "--out", tmp_path / "a.png")
+    assert open_records(path).header.unspaced == (subwords == "sentencepiece")
+    assert drawn["a.png"][0].source == ["\u2581日本", "の", "絵"]
+
+
 def test_gold_links_of_words_and_of_their_pieces():
     one, gold = record(0, "ein klei@@ nes", "a sma@@ ll"), parse_alignment("0-0 1p1")
     panel = panel_of(one, gold=gold)

@@ -422,6 +422,20 @@ def test_scores_that_are_not_known_are_dashes(pages, mixed):
     assert not pages.problems()
 
 
+def test_a_language_without_blanks_is_shown_in_subwords(pages, tmp_path):
+    one = record(0, "\u2581日本 の", "\u2581a \u2581b", subwords="sentencepiece")
+    explore(
+        [str(write_records(tmp_path / "ja.jsonl", records=[one], subwords="sentencepiece", source_lang="ja"))],
+        tmp_path / "page.html",
+    )
+    address = (tmp_path / "page.html").as_uri() + "#sentence=0"
+    for start, units in (("", ["\u2581日本", "の"]), ("&show=words", ["日本の"])):
+        pages.open(address + start)
+        assert pages.texts(".row.source .word bdi")[: len(units)] == units
+    pages.press("w")
+    assert "show=" not in pages.script("return location.hash") and not pages.problems()
+
+
 COUNT, MODELS = 230, 5
 
 

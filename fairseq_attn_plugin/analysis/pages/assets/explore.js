@@ -4,7 +4,7 @@
   const ALL = "*";
   const MANY = 4; // models from which on they are shown compactly at first
   const board = new Board(byId("board"));
-  const state = { sentence: 0, model: data.models.length > 1 ? ALL : "0", words: true, divided: false,
+  const state = { sentence: 0, model: data.models.length > 1 ? ALL : "0", words: !data.unspaced, divided: false,
     compact: data.models.length >= MANY,
     weights: data.models[0].weights[0], none: false };
   const kinds = [...new Set(data.models.flatMap((model) => model.weights))];
@@ -296,7 +296,7 @@
     const parts = new URLSearchParams({ sentence: sentences[state.sentence].id });
     if (several) parts.set("model", state.model === ALL ? "all" : data.models[Number(state.model)].label);
     if (several && state.compact !== data.models.length >= MANY) parts.set("cards", state.compact ? "compact" : "full");
-    if (!state.words) parts.set("show", "subwords");
+    if (state.words === data.unspaced) parts.set("show", state.words ? "words" : "subwords");
     if (kinds.length > 1) parts.set("weights", state.weights);
     if (state.divided) parts.set("rows", "one");
     try {

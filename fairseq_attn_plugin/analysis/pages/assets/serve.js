@@ -7,7 +7,7 @@
   const several = data.models.length > 1;
   const MANY = 4; // models from which on they are shown compactly
   // for each model: {error}, or {translations, remarks, shown}; {} while it translates
-  let results = [], words = true, divided = false, running = null;
+  let results = [], words = !data.unspaced, divided = false, running = null;
 
   byId("title").textContent = `${source}\u2009\u2192\u2009${target}`;
   byId("text-label").textContent = `Sentence in ${source} (Enter translates it)`;
