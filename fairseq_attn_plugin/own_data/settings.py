@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Sequence
 
 from fairseq_attn_plugin.corpora.parallel import Pair
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
