@@ -127,6 +127,10 @@ def sayings():
     yield f"{against(SMALL15, *best, 'perplexity')}, {against(SMALL15, *best)}, p = {p(SMALL15, *best):.3f}"
     file = "tatoeba-en-es-small-epoch4"
     yield f"{against(file, *best, 'perplexity')}, {against(file, *best)}, p = {p(file, *best):.3f}"
+    file, others = "kftt-ja-en-alignments", ("marginal", "lstm_soft_unsmoothed")
+    aer = [statistics.mean(100 * run["alignments"]["posterior"]["aer"] for run in runs_of(file, n)) for n in others]
+    perplexities = against(file, *others, "perplexity")
+    yield f"{perplexities}; alignment errors of the posterior: {aer[0]:.1f} against {aer[1]:.1f}"
     for baseline in best:
         both = "small-elbo-enum", baseline
         yield f"{against(SMALL15, *both, seeds=(1, 2))}, p = {p(SMALL15, *both):.2f}"
