@@ -15,8 +15,7 @@ from ..errors import OptionError
 from .subject import LENGTHS, Subject, attend, batch_of, draw_queries, precompute, step, step_at, stepwise
 
 _B = len(LENGTHS)
-# of a mechanism: one that is built, and a batch
-Check = Callable[[Subject, Attention, Tensor, Tensor], None]
+Check = Callable[[Subject], None]
 
 
 def equal(actual: Any, expected: Any, rule: str, **tolerances: float) -> None:
@@ -33,8 +32,8 @@ def require(right: Any, rule: str) -> None:
 # --- what must not matter: padding, the other sentences of a batch, single steps, hypotheses and their order
 
 
-def padding(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
-    results = []
+def padding(subject: Subject) -> None:
+    module, results = subject.build(), []
     for side, width in (("left", 6), ("right", 6), ("left", 13), ("right", 9)):
         encodings, pad_mask, _ = batch_of(side, width)
         context, found = attend(module, draw_queries(), encodings, pad_mask)
@@ -44,21 +43,27 @@ def padding(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Te
         equal(result, results[0], rule)
 
 
-def garbage_on_padding(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
+def garbage_on_padding(subject: Subject) -> None:
+    module = subject.build()
+    encodings, pad_mask, _ = batch_of()
     expected = attend(module, draw_queries(), encodings, pad_mask)
     filled = encodings.masked_fill(pad_mask.unsqueeze(-1), 1e3)
     equal(attend(module, draw_queries(), filled, pad_mask), expected, "encodings on padding must not be read")
 
 
-def batch_mates(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
+def batch_mates(subject: Subject) -> None:
+    module = subject.build()
+    encodings, pad_mask, sentences = batch_of()
     context, found = attend(module, draw_queries(), encodings, pad_mask)
-    for row, sentence in enumerate(batch_of().sentences):
+    for row, sentence in enumerate(sentences):
         alone, weight = attend(module, draw_queries()[row : row + 1], sentence[None], None)
         rule = "a sentence alone, with pad_mask None, must give what it gives in a batch"
         equal((alone, weight), (context[row : row + 1], found[row : row + 1, :, ~pad_mask[row]]), rule)
 
 
-def sentence_without_words(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
+def sentence_without_words(subject: Subject) -> None:
+    module = subject.build()
+    encodings, pad_mask, _ = batch_of()
     alone, _ = attend(module, draw_queries(), encodings, pad_mask)
     encodings = torch.cat([encodings, torch.zeros_like(encodings[:1])]).requires_grad_()
     pad_mask = torch.cat([pad_mask, torch.ones_like(pad_mask[:1])])
@@ -73,16 +78,19 @@ def sentence_without_words(subject: Subject, module: Attention, encodings: Tenso
     require(encodings.grad.isfinite().all(), "a row of padding only must not make gradients infinite or NaN")
 
 
-def single_steps(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
+def single_steps(subject: Subject) -> None:
+    module = subject.build()
+    encodings, pad_mask, _ = batch_of()
     memory = precompute(module, encodings, pad_mask)
     whole = attend(module, draw_queries(), encodings, pad_mask)
     rule = "all steps in one call must give what single steps give, or the mechanism sets recurrent = True"
     equal(stepwise(module, draw_queries(), memory), whole, rule)
 
 
-def hypotheses(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
+def hypotheses(subject: Subject) -> None:
     """As beam search does it: K hypotheses of a sentence are K queries of the same step."""
-    beam = 3
+    module, beam = subject.build(), 3
+    encodings, pad_mask, _ = batch_of()
     rows = torch.arange(_B).repeat_interleave(beam)
     queries = torch.cat([draw_queries(2), 1 - draw_queries(2), draw_queries(2) * 0.5]).view(beam, _B, 2, -1)
     queries = queries.transpose(0, 1).reshape(_B * beam, 2, -1)
@@ -99,8 +107,10 @@ def hypotheses(subject: Subject, module: Attention, encodings: Tensor, pad_mask:
     equal(torch.stack(contexts, 1), apart, rule)
 
 
-def reordering(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
-    query, order = draw_queries(2), torch.tensor([2, 2, 0, 3, 1])
+def reordering(subject: Subject) -> None:
+    module, order = subject.build(), torch.tensor([2, 2, 0, 3, 1])
+    encodings, pad_mask, _ = batch_of()
+    query = draw_queries(2)
     memory = precompute(module, encodings, pad_mask)
     state = step(module, query[:, :1], memory, module.initial_state(memory)).state
     moved = step(module, query[order, 1:], index_rows(memory, order), index_rows(state, order), 1)
@@ -112,7 +122,7 @@ def reordering(subject: Subject, module: Attention, encodings: Tensor, pad_mask:
 # --- what a mechanism returns: shapes, weights, gradients, precision; its state dictionary
 
 
-def shapes(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
+def shapes(subject: Subject) -> None:
     sizes = [(5, 5), (4, 3)]
     for query_dim, memory_dim in sizes:
         try:
@@ -149,7 +159,9 @@ def _check_tensors(tensors: Any, what: str) -> None:
     map_tensors(one, tensors)
 
 
-def weights(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
+def weights(subject: Subject) -> None:
+    module = subject.build()
+    encodings, pad_mask, _ = batch_of()
     context, found = attend(module, draw_queries(), encodings, pad_mask)
     require((found >= 0).all(), f"weights must not be negative; the least is {found.min().item():g}")
     on_padding = found.masked_select(pad_mask[:, None])
@@ -160,9 +172,11 @@ def weights(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Te
     equal(context, found @ encodings, "the context must be the sum of the encodings by their weights")
 
 
-def log_weights(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
+def log_weights(subject: Subject) -> None:
+    module = subject.build()
     if not module.normalized:
         return
+    encodings, pad_mask, _ = batch_of()
     memory = precompute(module, encodings, pad_mask)
     out = step(module, draw_queries(1), memory, module.initial_state(memory))
     logs = module.log_weights(out.weights, out.scores, pad_mask)
@@ -171,7 +185,9 @@ def log_weights(subject: Subject, module: Attention, encodings: Tensor, pad_mask
     require((logs.masked_select(pad_mask[:, None]) == LOG_ZERO).all(), "log_weights must be LOG_ZERO on padding")
 
 
-def gradients(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
+def gradients(subject: Subject) -> None:
+    module = subject.build()
+    encodings, pad_mask, _ = batch_of()
 
     def function(query: Tensor, encodings: Tensor, *_: Tensor) -> Any:
         return attend(module, query, encodings, pad_mask)
@@ -184,8 +200,9 @@ def gradients(subject: Subject, module: Attention, encodings: Tensor, pad_mask: 
         raise AssertionError(f"gradients must equal finite differences. {error}") from None
 
 
-def half_precision(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
-    module, encodings = module.float(), encodings.float()
+def half_precision(subject: Subject) -> None:
+    encodings, pad_mask, _ = batch_of(dtype=torch.float32)
+    module = subject.build(torch.float32)
     expected, _ = attend(module, draw_queries(dtype=torch.float32), encodings, pad_mask)
     for dtype in (torch.float16, torch.bfloat16):
         half, inputs = copy.deepcopy(module).to(dtype), encodings.to(dtype).requires_grad_()
@@ -200,27 +217,32 @@ def half_precision(subject: Subject, module: Attention, encodings: Tensor, pad_m
         equal(context.float(), expected, f"{dtype} must be close to float32", rtol=0.1, atol=0.15)
 
 
-def extreme_scores(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
-    encodings = (encodings.float() * 1e3).requires_grad_()
-    context, found = attend(module.float(), draw_queries(dtype=torch.float32) * 1e2, encodings, pad_mask)
+def extreme_scores(subject: Subject) -> None:
+    module = subject.build(torch.float32)
+    encodings, pad_mask, _ = batch_of(dtype=torch.float32)
+    encodings = (encodings * 1e3).requires_grad_()
+    context, found = attend(module, draw_queries(dtype=torch.float32) * 1e2, encodings, pad_mask)
     context.sum().backward()
     assert encodings.grad is not None
     finite = found.isfinite().all() and encodings.grad.isfinite().all()
     require(finite, "weights and gradients of very large scores must be finite")
 
 
-def state_dict(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
-    other = subject.build()
+def state_dict(subject: Subject) -> None:
+    module, other = subject.build(), subject.build()
     for parameter in other.parameters():
         torch.nn.init.zeros_(parameter)
     other.load_state_dict(module.state_dict())
+    encodings, pad_mask, _ = batch_of()
     for one, two in zip(*(attend(m, draw_queries(), encodings, pad_mask) for m in (module, other))):
         require(torch.equal(one, two), "a module with the state dictionary of another must give equal results")
 
 
-def nothing_kept(subject: Subject, module: Attention, encodings: Tensor, pad_mask: Tensor) -> None:
+def nothing_kept(subject: Subject) -> None:
+    module = subject.build()
     attributes = {key: set(vars(part)) for key, part in module.named_modules()}
     buffers = {key: buffer.clone() for key, buffer in module.named_buffers()}
+    encodings, pad_mask, _ = batch_of()
     attend(module, draw_queries(), encodings, pad_mask)
     for key, part in module.named_modules():
         new = sorted(set(vars(part)) - attributes[key])
@@ -270,7 +292,7 @@ def check_attention(
     subject.build()
     for title in CHECKS if checks is None else checks:
         try:
-            CHECKS[title](subject, subject.build(), *batch_of()[:2])
+            CHECKS[title](subject)
         except AssertionError as error:
             raise AssertionError(f"{subject}, {title}: {error}") from None
         except Exception as error:
