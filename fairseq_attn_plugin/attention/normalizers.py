@@ -63,7 +63,12 @@ class Normalizer(Part):
 
 
 NORMALIZERS: Parts[Normalizer] = Parts("attention_normalizer", "normaliser", submodules=True)
-register_normalizer, build_normalizer = NORMALIZERS.register, NORMALIZERS.build
+register_normalizer = NORMALIZERS.register
+
+
+def build_normalizer(name: str, **options: Any) -> Normalizer:
+    """The normaliser ``name``; see :meth:`.part_registry.Parts.build`."""
+    return NORMALIZERS.build(name, **options)
 
 
 def over_words(

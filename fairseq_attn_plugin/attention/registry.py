@@ -3,7 +3,7 @@
 A mechanism registers itself with :func:`register_attention`, from this package, from a ``--user-dir`` or from an
 installed package. Its options are its own, and those of the scores, normalisers and biases that it can have
 (:mod:`fairseq_attn_plugin.attention.part_registry`). Whoever offers the options of all mechanisms
-(:mod:`fairseq_attn_plugin.models.configuration`) follows the registry with ``follow``, so that it also sees what
+(:mod:`fairseq_attn_plugin.models.configuration`) follows the registry with :func:`follow`, so that it also sees what
 registers later.
 
 An installed package offers mechanisms, scores, normalisers, biases and objectives by an entry point of the group
@@ -36,9 +36,6 @@ logger = logging.getLogger(__name__)
 
 MECHANISMS: Parts[Any] = Parts("attention", "attention")
 names, attention_class = MECHANISMS.names, MECHANISMS.find
-# Calls a function whenever a mechanism, score, normaliser, bias or objective has registered from now on; if it raises,
-# that is not registered.
-follow = FOLLOWERS.append
 # The kinds of parts, by the entry of Attention.takes of mechanisms that can have them.
 PARTS: Tuple[Tuple[str, Parts[Any]], ...] = (("bias", SCORES), ("normalizer", NORMALIZERS), ("bias", BIASES))
 
@@ -58,6 +55,14 @@ def register_attention(name: str) -> Callable[[Type[Attention]], Type[Attention]
         return MECHANISMS.register(name)(cls)
 
     return register
+
+
+def follow(follower: Callable[[], None]) -> None:
+    """Calls ``follower`` whenever a mechanism, score, normaliser, bias or objective has registered from now on.
+
+    If it raises, that is not registered.
+    """
+    FOLLOWERS.append(follower)
 
 
 def parts_of(mechanism: Type[Attention]) -> List[Parts[Any]]:

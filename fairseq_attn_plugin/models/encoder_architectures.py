@@ -66,11 +66,11 @@ def build_stock_encoder(cfg: Any, task: Any, max_source_positions: float) -> Sto
             f"--encoder-arch {arch}: its encoder cannot be used: {reason}; choose other sizes, --encoder-options, or "
             "another architecture"
         ) from error
-    weight = encoder.embed_tokens.weight
     if cfg.encoder_embed_path:
         with torch.no_grad():
-            weight.copy_(side_embedding(cfg, "encoder", task.source_dictionary).weight)
-    weight.requires_grad &= not cfg.encoder_freeze_embed
+            encoder.embed_tokens.weight.copy_(side_embedding(cfg, "encoder", task.source_dictionary).weight)
+    if cfg.encoder_freeze_embed:
+        encoder.embed_tokens.weight.requires_grad = False
     return encoder
 
 

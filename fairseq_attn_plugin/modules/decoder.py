@@ -20,6 +20,7 @@ import torch
 from fairseq.modules import AdaptiveSoftmax
 from torch import Tensor, nn
 
+from ..attention import Attention
 from ..ops.deferred import Linear, project
 from ..ops.likelihoods.vocabulary_loss import Targets, VocabularyLoss, vocabulary_loss
 from ..ops.precision import fixed_weights
@@ -36,12 +37,18 @@ class LSTMDecoder(RecurrentDecoder):
     """LSTM decoder with any attention mechanism.
 
     Args:
+        dictionary: target dictionary
+        embed_tokens: target embeddings
+        attention: a mechanism built for ``query_dim = hidden_size``, or None
+        memory_dim: units of a source encoding
+        hidden_size: units of every layer
         out_embed_dim: units before the vocabulary projection; a layer is added where they differ from ``hidden_size``;
             unused with ``output_layer="linear"``
+        dropout_out: dropout between layers and of the attentional output
         share_input_output_embed: use the embeddings as vocabulary projection
         adaptive_softmax_cutoff: cut-offs of an adaptive softmax instead of the vocabulary projection
         max_target_positions: longest target accepted
-        args, options: those of :class:`~fairseq_attn_plugin.modules.recurrent_decoder.RecurrentDecoder`
+        options: further arguments of :class:`~fairseq_attn_plugin.modules.recurrent_decoder.RecurrentDecoder`
 
     Attributes:
         lexicon: biases the logits once a lexicon is read; needs attention and an ordinary softmax
@@ -54,29 +61,36 @@ class LSTMDecoder(RecurrentDecoder):
 
     def __init__(
         self,
-        *args: Any,
+        dictionary: Any,
+        embed_tokens: nn.Embedding,
+        attention: Optional[Attention],
+        memory_dim: int,
+        hidden_size: int,
         out_embed_dim: int = 512,
+        dropout_out: float = 0.1,
         share_input_output_embed: bool = False,
         adaptive_softmax_cutoff: Optional[List[int]] = None,
         max_target_positions: float = 1e5,
         **options: Any,
     ):
-        super().__init__(*args, **options)
+        super().__init__(
+            dictionary, embed_tokens, attention, memory_dim, hidden_size, dropout_out=dropout_out, **options
+        )
         self.max_target_positions = max_target_positions
         self.need_attn = True
         self.additional_fc: Optional[nn.Module] = None
         if self.is_linear:
             out_embed_dim = self.feature_size
-        elif out_embed_dim != self.hidden_size:
-            self.additional_fc = uniform_(Linear(self.hidden_size, out_embed_dim))
+        elif out_embed_dim != hidden_size:
+            self.additional_fc = uniform_(Linear(hidden_size, out_embed_dim))
         self.adaptive_softmax: Optional[nn.Module] = None
         self.share_input_output_embed = share_input_output_embed
         if adaptive_softmax_cutoff is not None:
             self.adaptive_softmax = AdaptiveSoftmax(
-                len(self.dictionary), out_embed_dim, adaptive_softmax_cutoff, dropout=self.dropout_out_module.p
+                len(dictionary), out_embed_dim, adaptive_softmax_cutoff, dropout=dropout_out
             )
         elif not share_input_output_embed:
-            self.fc_out = uniform_(Linear(out_embed_dim, len(self.dictionary)))
+            self.fc_out = uniform_(Linear(out_embed_dim, len(dictionary)))
         self.lexicon = LexiconBias()
         self.copying: Optional[Copying] = None
 

@@ -30,6 +30,7 @@ _STATE = threading.local()
 
 @contextmanager
 def _with_state(**values: Any) -> Iterator[None]:
+    """A context with these values; after it the state of this thread is that of before."""
     before = _STATE.__dict__.copy()
     _STATE.__dict__.update(values)
     try:

@@ -165,7 +165,7 @@ def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
             write_sides(partial / "text" / split, plan.languages, sides)
             if split == "train":
                 count = sum(map(words_in, sides, plan.languages))
-                characters = set().union(*(line for side in sides for line in side))
+                characters = {character for side in sides for line in side for character in line} - {" "}
         if plan.text["subwords"] != "none" and not size:
             size = fitting_size(count)
             said = f"{size:,} subwords: {PER_ROOT} times the square root of the {count:,} words of train"

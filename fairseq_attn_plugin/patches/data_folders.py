@@ -24,7 +24,7 @@ from fairseq_attn_plugin.errors import OptionError
 
 from ..text.lines import to_utf8
 from ..text.vocabulary import describe_vocabulary
-from .wrapping import Patch, after, before, storing
+from .wrapping import Patch, after, around, before, storing
 
 # ---- texts
 
@@ -138,8 +138,8 @@ def _checking_data(path: str, impl: Optional[str], fix_lua_indexing: bool = Fals
         check_binarised(path, dictionary)
 
 
-@before
-def _without_shell(_dataset: Any, path: str) -> None:
+@around
+def _without_shell(_build: Any, _dataset: Any, path: str) -> None:
     raise OptionError(f"{path}: FASTA files are not read; binarise the sequences by fairseq-preprocess")
 
 

@@ -36,7 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out", required=True, metavar="PATH", help="folder for sentence-0017.png and so on, or one picture"
     )
     add_sentence_options(parser, str(FIRST))
-    parser.add_argument("--subwords", action="store_true", help="rows and columns are subwords")
+    parser.add_argument(
+        "--subwords",
+        action=argparse.BooleanOptionalAction,
+        help="rows and columns are subwords (default: if SentencePiece split a language without blanks between words)",
+    )
     parser.add_argument("--end", action="store_true", help=f"also draw the ends of sentences, {END}")
     parser.add_argument(
         "--normalize",
@@ -74,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
     systems = open_systems(with_attention(args.files, BEAM))
     weights = weights_of(systems, args.weights.split(",") if args.weights else None)
     header = systems[0].header
-    subwords = args.subwords or header.unspaced
+    subwords = any(one.header.unspaced for one in systems) if args.subwords is None else args.subwords
     total = max(header.sentences, 1)
     first = min((FIRST if args.first is None else args.first) or total, total)
     count = first if numbers is None else len(numbers)

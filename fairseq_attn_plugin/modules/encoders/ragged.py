@@ -153,7 +153,7 @@ class RaggedEncoder(nn.Module):
         rows = move(np.concatenate([block.rows for block in blocks]))
         joined = torch.cat(contexts)
         vectors = joined.new_zeros(len(lengths), joined.size(-1)).index_copy(0, rows, joined)
-        words = np.concatenate(real)
-        every_weight = torch.cat(weights).index_select(0, move(np.flatnonzero(words)))
-        shares = every_weight.new_zeros(int(lengths.sum())).index_copy(0, move(everywhere[words]), every_weight)
+        is_real = np.concatenate(real)
+        every_weight = torch.cat(weights).index_select(0, move(np.flatnonzero(is_real)))
+        shares = every_weight.new_zeros(int(lengths.sum())).index_copy(0, move(everywhere[is_real]), every_weight)
         return vectors, shares

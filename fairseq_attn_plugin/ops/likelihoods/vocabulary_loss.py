@@ -224,7 +224,7 @@ class _Blockwise(Function):
             rows = real.nonzero().squeeze(1)
             flat, words = flat.index_select(0, rows), words.index_select(0, rows)
         limit = max(MIN_ROWS, rows_of_a_block(weight, 4 * len(weight)))
-        # of nearly the same size for all blocks, and shapes return
+        # all blocks have nearly the same size, and one of few sizes, which a later batch has again
         even = math.ceil(len(words) / max(1, math.ceil(len(words) / limit)))
         at_once = max(1, even if even <= 256 else math.ceil(even / 64) * 64)
         wanted = grad_enabled and any(ctx.needs_input_grad[:3])

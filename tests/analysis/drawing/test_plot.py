@@ -92,6 +92,8 @@ def test_without_blanks_between_words_rows_and_columns_are_subwords(tmp_path, dr
     plot(path, "--out", tmp_path / "a.png")
     assert open_records(path).header.unspaced == (subwords == "sentencepiece")
     assert drawn["a.png"][0].source == ["\u2581日本", "の", "絵"]
+    plot(path, "--out", tmp_path / "b.png", "--no-subwords")
+    assert len(drawn["b.png"][0].source) == (1 if subwords == "sentencepiece" else 3)
 
 
 def test_gold_links_of_words_and_of_their_pieces():
