@@ -21,9 +21,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..ops.devices import exporting
+from ..ops.precision import in_full
 from ..options import option
 from .base import Penalty, word_positions
-from .normalizers import in_full
 from .part_registry import Part, PartConfig, Parts, need_own
 from .scores import projection
 

@@ -22,10 +22,10 @@ from torch import Tensor
 
 from ..ops.constrained_sparsemax import constrained_sparsemax
 from ..ops.deferred import matmul, share
+from ..ops.precision import in_full
 from ..options import option
 from .base import AttentionConfig, AttentionOutput
 from .biases import BiasMemory, BiasState
-from .normalizers import in_full
 from .part_registry import need_own
 from .registry import register_attention
 from .scored import ScoredAttention

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from ..ops.deferred import share
+from ..ops.precision import in_full
 from ..options import option
 from .base import AttentionConfig, word_positions
 from .biases import BiasMemory
-from .normalizers import in_full
 from .part_registry import need_own
 from .registry import register_attention
 from .scored import ScoredAttention

@@ -26,10 +26,10 @@ from torch import Tensor, nn
 
 from ..ops.deferred import matmul, share
 from ..ops.monotonic import chunk_weights, monotonic_step
+from ..ops.precision import in_full
 from ..options import option
 from .base import Attention, AttentionConfig, AttentionOutput
 from .biases import BiasMemory, BiasState
-from .normalizers import in_full
 from .part_registry import need_own
 from .registry import register_attention
 from .scored import ScoredAttention

@@ -18,8 +18,8 @@ from typing import Dict, Optional
 import torch
 from torch import Tensor
 
+from ..ops.precision import in_full
 from .base import Penalty
-from .normalizers import in_full
 
 
 @torch.no_grad()

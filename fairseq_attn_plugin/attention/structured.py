@@ -22,9 +22,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..ops.chain_crf import chain_log_odds
+from ..ops.precision import in_full
 from ..options import option
 from .base import AttentionConfig, Penalty
-from .normalizers import in_full
 from .part_registry import need_own
 from .registry import register_attention
 from .scored import position_mask

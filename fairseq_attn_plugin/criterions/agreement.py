@@ -48,9 +48,9 @@ from fairseq.logging import metrics
 from omegaconf import II
 from torch import Tensor
 
-from ..attention.normalizers import in_full
 from ..errors import OptionError
 from ..models.agreement_lstm import AgreementLSTMModel, BothDirections
+from ..ops.precision import in_full
 from ..options import need, option
 from .logged_sums import BITS, Updates, least_weight, log_mean, perplexity, total
 from .vocabulary_losses import loss_in, unwrapped

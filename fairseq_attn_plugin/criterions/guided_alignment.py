@@ -43,8 +43,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 from torch import Tensor
 
-from ..attention.normalizers import in_full
 from ..errors import OptionError
+from ..ops.precision import in_full
 from ..options import need, option
 from .logged_sums import Updates, least_weight, log_mean, total
 from .vocabulary_losses import ask_for_loss, sums_losses, unwrapped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Dict, List, Sequence
+from typing import Dict, List, Sequence, Tuple
 
 from fairseq_attn_plugin.corpora.parallel import Pair
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
@@ -141,16 +141,16 @@ def fitting_size(words: int) -> int:
 
 def tokenizer_of(pairs: Sequence[Pair], languages: Sequence[str]) -> str:
     """``moses``, or ``none`` for a language that writes no blanks between words, known by its name or its text."""
-    return "moses" if all(map(_has_blanks, zip(*pairs[:1000]), languages)) else "none"
+    return "moses" if all(blanks for _, blanks in map(_counted, zip(*pairs[:1000]), languages)) else "none"
 
 
 def words_in(sentences: Sequence[str], language: str) -> int:
     """The number of words; two characters count as one where no blanks are written, as in Japanese or Chinese."""
-    if _has_blanks(sentences, language):
-        return sum(len(sentence.split()) for sentence in sentences)
-    return sum(map(len, sentences)) // 2
+    return _counted(sentences, language)[0]
 
 
-def _has_blanks(sentences: Sequence[str], language: str) -> bool:
-    words = sum(len(sentence.split()) for sentence in sentences)
-    return not scored_by(language) and sum(map(len, sentences)) <= LONGEST_WORD * words
+def _counted(sentences: Sequence[str], language: str) -> Tuple[int, bool]:
+    """The number of words, and whether there are blanks between them."""
+    words, characters = sum(len(sentence.split()) for sentence in sentences), sum(map(len, sentences))
+    blanks = not scored_by(language) and characters <= LONGEST_WORD * words
+    return words if blanks else characters // 2, blanks

@@ -153,7 +153,7 @@ def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
     say("prepare: " + ", ".join(f"{name} {len(pairs):,}" for name, pairs in splits.items()) + " pairs")
     size, jobs, shell = plan.text["subword_size"], os.cpu_count() or 1, functools.partial(run, plan.training, plan.lock)
     normalizers = [build_normalizer("moses", language) for language in plan.languages]
-    count, characters = 0, set()
+    train: List[List[str]] = []
     with tools.whole_folder(plan.data, plan.text) as partial:
         (partial / "original").mkdir()
         for split, pairs in splits.items():
@@ -163,13 +163,13 @@ def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
                 both = zip(sides, plan.languages)
                 sides = [tokenize(side, language, jobs, normalize=False, escape=False) for side, language in both]
             write_sides(partial / "text" / split, plan.languages, sides)
-            if split == "train":
-                count = sum(map(words_in, sides, plan.languages))
-                characters = {character for side in sides for line in side for character in line} - {" "}
+            train = sides if split == "train" else train
         if plan.text["subwords"] != "none" and not size:
+            count = sum(map(words_in, train, plan.languages))
             size = fitting_size(count)
             said = f"{size:,} subwords: {PER_ROOT} times the square root of the {count:,} words of train"
             if plan.text["subwords"] == "sentencepiece":  # its pieces include the characters, and merges do not
+                characters = {character for side in train for line in side for character in line} - {" "}
                 size += len(characters)
                 said += f"; and its {len(characters):,} characters"
             say(said)

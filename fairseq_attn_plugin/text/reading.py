@@ -88,6 +88,11 @@ def scored_by(language: str) -> Optional[str]:
     return SCORED_BY.get(found[1]) if found else None
 
 
+def unspaced(subwords: str, *languages: str) -> bool:
+    """Whether SentencePiece split a language that writes no blanks between words: only subwords are told apart."""
+    return subwords == "sentencepiece" and any(map(scored_by, languages))
+
+
 def has_several_sentences(line: str) -> bool:
     """Whether a sentence seems to begin after the end of another one: a capital letter after a mark, or any text after
     a mark of Chinese and Japanese."""

@@ -65,7 +65,7 @@ _SETTINGS: Any = {
 SERIES_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 SUFFIXES = (".png", ".svg", ".pdf")
-_LACKING: Dict[str, str] = {}  # characters that no font has, by number; they are said once
+_LACKING: Dict[str, None] = {}  # characters that no font has, in the order in which they were met; each is said once
 
 
 def check_drawing(path: Union[str, os.PathLike[str]]) -> Path:
@@ -124,16 +124,16 @@ def save(figure: Any, path: Path) -> None:
     with whole_file(path, f"{path}: cannot write the picture") as partial, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         figure.savefig(partial, **options, bbox_inches="tight", pad_inches=0.12)
-    lacking = {}
+    before = len(_LACKING)
     for one in told:
         glyph = re.match(r"Glyph (\d+) .*missing from", str(one.message))
         if glyph is None:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-        elif glyph[1] not in _LACKING:
-            lacking[glyph[1]] = chr(int(glyph[1]))
+        else:
+            _LACKING.setdefault(chr(int(glyph[1])))
+    lacking = list(_LACKING)[before:]
     if lacking:
-        _LACKING.update(lacking)
-        shown = "".join(list(lacking.values())[:9]) + "..." * (len(lacking) > 9)
+        shown = "".join(lacking[:9]) + "..." * (len(lacking) > 9)
         print(
             f"{path}: no font has {shown}; install one, such as Noto Sans CJK (Debian: fonts-noto-cjk), or name yours "
             "in font.sans-serif of matplotlibrc",

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from fairseq_attn_plugin.text.reading import as_typed, scored_by
+from fairseq_attn_plugin.text.reading import as_typed, unspaced
 from fairseq_attn_plugin.text.subwords import spell, word_count, words_of
 from fairseq_attn_plugin.text.unknown_words import UNKNOWN
 
@@ -39,8 +39,8 @@ class Header:
 
     @property
     def unspaced(self) -> bool:
-        """Whether SentencePiece split a language that writes no blanks between words: only subwords are told apart."""
-        return self.subwords == "sentencepiece" and any(map(scored_by, (self.source_lang, self.target_lang)))
+        """:func:`~fairseq_attn_plugin.text.reading.unspaced` of the two languages."""
+        return unspaced(self.subwords, self.source_lang, self.target_lang)
 
     def same_run(self, other: Header) -> bool:
         """Whether both headers describe one extraction.

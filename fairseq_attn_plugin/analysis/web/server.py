@@ -18,7 +18,7 @@ from fairseq_attn_plugin.analysis.records.record import DIGITS
 from fairseq_attn_plugin.analysis.web.explore import finite, side
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import parse_json
-from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences, scored_by
+from fairseq_attn_plugin.text.reading import SEVERAL, has_several_sentences, unspaced
 
 HOST = "127.0.0.1"
 # of a request: JSON may write a character as \ud83d\ude00; the rest is for the other members
@@ -188,7 +188,7 @@ def _page(models: Dict[str, Any], notes: Sequence[str], examples: Sequence[str])
     data = {
         "languages": languages,
         "subwords": any(one.subwords != "none" for one in models.values()),
-        "unspaced": any(map(scored_by, languages)) and any(one.subwords == "sentencepiece" for one in models.values()),
+        "unspaced": any(unspaced(one.subwords, *languages) for one in models.values()),
         "models": shown,
         "examples": list(examples),
         "notes": list(notes),

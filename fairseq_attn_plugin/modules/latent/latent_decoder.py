@@ -23,10 +23,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...attention.normalizers import in_full
 from ...ops.deferred import Linear, project
 from ...ops.likelihoods.mixture_log_probs import mixture_log_probs
 from ...ops.likelihoods.separable import EXPONENTIALS_BYTES, shared_exponentials
+from ...ops.precision import in_full
 from ..decoder import LSTMDecoder
 from ..decoder_state import Decoded, Progress
 from ..encoders.source_encoder import EncoderOut

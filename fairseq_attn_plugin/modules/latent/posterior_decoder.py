@@ -25,12 +25,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...attention import AttentionOutput
-from ...attention.normalizers import in_full
 from ...ops.deferred import linear, matmul, matmul_transposed, project, share
 from ...ops.likelihoods.alignment_blocks import rows_of_a_block
 from ...ops.likelihoods.separable import log_posterior_of
 from ...ops.likelihoods.vocabulary_loss import SAFE_SUMS
-from ...ops.precision import fixed_weights, recomputed
+from ...ops.precision import fixed_weights, in_full, recomputed
 from ..decoder_state import Decoded, DecoderInputs, Progress
 from ..encoders.source_encoder import EncoderOut
 from ..source_memory import SentenceAttention, SourceMemory

@@ -289,7 +289,7 @@
 
   const after = (values, value) => values[(values.indexOf(value) + 1) % values.length];
 
-  // --- address: #sentence=17&model=adm&cards=compact&show=subwords (or words)&weights=posterior&rows=one -------------------------
+  // --- address: #sentence=17&model=adm&cards=compact&show=subwords&weights=posterior&rows=one -------------------------
   function link() {
     if (!sentences.length) return;
     byId("message").hidden = true;
