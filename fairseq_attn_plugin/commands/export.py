@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
 
     check_search(args)
     if args.precision not in PRECISIONS:
-        raise OptionError(f"--precision {args.precision}: unknown; choose from {', '.join(PRECISIONS)}")
+        raise OptionError(f"--precision {args.precision}: is unknown; choose from {', '.join(PRECISIONS)}")
     if args.tokenizer == "nltk":
         raise OptionError("--tokenizer nltk: is not part of an exported model; choose moses or space, or leave it out")
     if not Path(args.checkpoint).is_file():

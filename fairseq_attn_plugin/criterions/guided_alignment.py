@@ -194,6 +194,11 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
                 f"must be {(*target.shape, source.size(1))} (sentences, target words, source words); choose an "
                 "architecture with such attention, such as lstm_soft"
             )
+        if self.training and self.alignment_weight and torch.is_grad_enabled() and not weights.requires_grad:
+            raise OptionError(
+                f"--criterion guided_alignment: nothing of the attention of {name} is trained; choose another one, "
+                "such as --attention soft, or --gaussian-trained or --election-trained for these two"
+            )
         links = links_matrix(sample.get("alignments"), weights)
         first = self.ignore_prefix_size
         return alignment_terms(weights[:, first:], links[:, first:], self.cfg.alignment_loss)

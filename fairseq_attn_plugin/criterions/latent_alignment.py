@@ -146,7 +146,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
     def __init__(self, cfg: LatentAlignmentConfig, task: Any):
         super().__init__(task)
         if cfg.objective not in OBJECTIVES:
-            raise OptionError(f"--objective {cfg.objective}: unknown; {choices(', '.join(OBJECTIVES))}")
+            raise OptionError(f"--objective {cfg.objective}: is unknown; {choices(', '.join(OBJECTIVES))}")
         OBJECTIVES[cfg.objective].configure(cfg)
         need(cfg.baseline in BASELINES, cfg, "baseline", f"one of {', '.join(BASELINES)}")
         samples = cfg.num_samples is None or 1 <= cfg.num_samples <= MOST_SAMPLES

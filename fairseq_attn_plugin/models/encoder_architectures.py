@@ -47,7 +47,7 @@ def build_stock_encoder(cfg: Any, task: Any, max_source_positions: float) -> Sto
     """
     arch = cfg.encoder_arch
     model = ARCH_MODEL_REGISTRY.get(arch)
-    wrong = "unknown" if model is None else None
+    wrong = "is unknown" if model is None else None
     if model is not None and not issubclass(model, FairseqEncoderDecoderModel):
         wrong = "not an encoder-decoder model"
     elif model is not None and model.__module__.startswith(__name__.partition(".")[0] + "."):

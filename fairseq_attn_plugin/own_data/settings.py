@@ -79,7 +79,7 @@ def check_model(args: argparse.Namespace) -> str:
     if "--attention" in given:
         attention_class(given["--attention"])  # an unknown one is refused before the text is prepared
     if objective and objective not in OBJECTIVES:
-        raise OptionError(f"--objective {objective} is unknown: expected one of {', '.join(OBJECTIVES)}")
+        raise OptionError(f"--objective {objective}: is unknown; choose from {', '.join(OBJECTIVES)}")
     if objective and not usual:
         raise OptionError(
             f"--objective {objective} needs latent alignments: choose --arch lstm_latent, or leave it out"

@@ -33,7 +33,7 @@ def check_objective(name: str, **options: Any) -> None:
         OptionError: an unknown name or option
     """
     if name not in OBJECTIVES:
-        raise OptionError(f"--objective {name}: unknown; choose from {', '.join(OBJECTIVES)}")
+        raise OptionError(f"--objective {name}: is unknown; choose from {', '.join(OBJECTIVES)}")
     own = options_of(OBJECTIVES[name].Config)
     fields = {full: option.field.name for full, option in own.items()}
     unknown = [key for key in options if key not in fields and key not in fields.values()]

@@ -340,3 +340,9 @@ def test_models_without_attention():
     model.forward = lambda **batch: (forward(**batch)[0], {"attn": [torch.zeros(2, 1, 4, 5)]})  # as of two heads
     with pytest.raises(OptionError, match=r"returns attention of the shape \(2, 1, 4, 5\), must be \(1, 4, 5\)"):
         run(model, criterion(task), sample)
+
+    model = build("lstm_soft", task, attention="gaussian")
+    run(model, criterion(task), sample, train=False)
+    with pytest.raises(OptionError, match="nothing of the attention of .* is trained; .* --gaussian-trained"):
+        run(model, criterion(task), sample)
+    run(build("lstm_soft", task, attention="gaussian", gaussian_trained=True), criterion(task), sample)

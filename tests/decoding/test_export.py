@@ -205,7 +205,7 @@ def test_mistakes_are_named(zoo, tiny_data, tmp_path):
     (tmp_path / "full" / "file").touch()
     (tmp_path / "text").write_text("no checkpoint")
     for path, options, message in [
-        (checkpoint, ["--precision", "int4"], "--precision int4: unknown; choose from float32, int8"),
+        (checkpoint, ["--precision", "int4"], "--precision int4: is unknown; choose from float32, int8"),
         (checkpoint, ["--to", tmp_path / "full"], "--to .*full: exists; name another folder, or remove it"),
         (checkpoint, ["--to", tmp_path / "text" / "it"], "--to .*it: cannot be written: "),
         (checkpoint, ["--beam", "0"], "--beam 0: must be at least 1"),

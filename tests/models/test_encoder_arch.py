@@ -110,7 +110,7 @@ def test_sizes_and_options():
 
 
 @refuses(
-    ({"encoder_arch": "transfomer"}, "^--encoder-arch transfomer: unknown; choose an architecture such as transf"),
+    ({"encoder_arch": "transfomer"}, "^--encoder-arch transfomer: is unknown; choose an architecture such as transf"),
     ({"encoder_arch": "transformer_lm"}, "^--encoder-arch transformer_lm: not an encoder-decoder model; choose"),
     ({"encoder_arch": "lstm_soft"}, "^--encoder-arch lstm_soft: has the recurrent encoder that there is without"),
     ({"encoder_arch": "lstm"}, "^--encoder-arch lstm: its encoder cannot be used: "),
