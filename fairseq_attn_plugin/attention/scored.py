@@ -39,7 +39,7 @@ class ScoredAttention(Attention):
         chosen = parse_biases(config.bias)
         self.biases = Biases(chosen, query_dim, memory_dim, config.of_parts) if chosen else None
         if self.biases is not None:
-            self.recurrent = self.biases.recurrent
+            self.recurrent = self.recurrent or self.biases.recurrent
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> Any:
         """What :meth:`precompute` keeps of a batch of sentences; the biases add their own part."""

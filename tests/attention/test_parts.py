@@ -6,8 +6,9 @@ import pytest
 import torch
 from refusals import refuses
 
-from fairseq_attn_plugin.attention import BIASES, NORMALIZERS, PARTS, SCORES, build_attention
+from fairseq_attn_plugin.attention import BIASES, NORMALIZERS, PARTS, SCORES, AttentionConfig, build_attention
 from fairseq_attn_plugin.attention.normalizers import LOG_ZERO, divide_by_maximum, log_of_weights
+from fairseq_attn_plugin.attention.soft import SoftAttention
 from fairseq_attn_plugin.errors import OptionError
 
 # --- scores
@@ -107,6 +108,12 @@ EARLIER = {
 
 def biased(bias="position,markov,fertility"):
     return build_attention("soft", query_dim=4, memory_dim=4, bias=bias, bias_window=2, bias_dim=3)
+
+
+@pytest.mark.parametrize("bias", ["", "position", "markov"])
+def test_biases_leave_a_mechanism_recurrent(bias):
+    kind = type("Recurrent", (SoftAttention,), {"recurrent": True})
+    assert kind(5, 5, AttentionConfig(bias=bias)).recurrent
 
 
 def test_parameters_of_earlier_checkpoints_are_found():
