@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Dict, Optional, Tuple, Type
 import torch
 from torch import Tensor, nn
 
-from ..attention import Attention
+from ..attention import Attention, ScoredAttention
 from ..errors import OptionError
 from ..modules.latent.first_order_decoder import FirstOrderDecoder
 from ..modules.latent.posterior_decoder import PosteriorDecoder
@@ -101,6 +101,13 @@ class PosteriorLSTMConfig(LatentLSTMConfig):
     )
 
 
+def _defines_advance(kind: Type[Attention]) -> bool:
+    """Whether a recurrent mechanism advances its own state; what ScoredAttention has is for that of its biases."""
+    if kind.advance is ScoredAttention.advance:
+        return kind.step is ScoredAttention.step
+    return kind.advance is not Attention.advance
+
+
 class PosteriorLSTMModel(LatentLSTMModel):
     """Latent alignment model that is fed p(z_t | x, y_<=t)."""
 
@@ -121,7 +128,7 @@ class PosteriorLSTMModel(LatentLSTMModel):
     @classmethod
     def build_attention(cls, cfg: Any, query_dim: int, memory_dim: int) -> Optional[Attention]:
         attention = super().build_attention(cfg, query_dim, memory_dim)
-        if attention is not None and attention.recurrent and type(attention).advance is Attention.advance:
+        if attention is not None and attention.recurrent and not _defines_advance(type(attention)):
             raise OptionError(
                 f"--attention {cfg.attention}: does not define advance(), which posterior attention needs; choose "
                 "another mechanism, or --arch lstm_latent"

@@ -117,15 +117,26 @@ class Looks(SoftAttention):
     advance = registry.Attention.advance
 
 
+class Counts(SoftAttention):
+    """Has a state of its own, and inherits what advances the state of biases."""
+
+    recurrent = True
+
+    def step(self, query, memory, state=None, positions=None):
+        return super().step(query, memory, None, positions)._replace(state=state)
+
+
 @refuses(
     ({"input_feeding": "none"}, "--input-feeding none: posterior attention feeds .*must be context"),
     ({"posterior_topk": 0}, "--posterior-topk 0: must be at least 1"),
     ({"attention": "sigmoid"}, "--attention sigmoid: the weights do not sum to one"),
     ({"attention": "mocha"}, "--attention mocha: has expectations in training and choices in translation"),
     ({"attention": "looks"}, r"--attention looks: does not define advance\(\)"),
+    ({"attention": "counts"}, r"--attention counts: does not define advance\(\)"),
 )
 def test_what_it_refuses(options, monkeypatch):
     monkeypatch.setitem(registry.MECHANISMS.found, "looks", Looks)
+    monkeypatch.setitem(registry.MECHANISMS.found, "counts", Counts)
     make(**options)
 
 
