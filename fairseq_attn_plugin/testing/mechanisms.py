@@ -119,6 +119,36 @@ def reordering(subject: Subject) -> None:
     equal(moved.context, direct[:, 1:], rule)
 
 
+def advance(subject: Subject) -> None:
+    module = subject.build()
+    if type(module).advance is Attention.advance:
+        return
+    encodings, pad_mask, _ = batch_of()
+    memory = precompute(module, encodings, pad_mask)
+    state = module.initial_state(memory)
+    out = step(module, draw_queries(1), memory, state)
+    rule = "advance must return the state of step, given its weights, or the mechanism has advance = Attention.advance"
+    equal(module.advance(state, out.weights), out.state, rule)
+
+
+def penalties(subject: Subject) -> None:
+    module, lengths = subject.build(), (3, 2, 1, 3)
+    encodings, pad_mask, sentences = batch_of()
+    memory = precompute(module, encodings, pad_mask)
+    _, found = attend(module, draw_queries(), encodings, pad_mask)
+    beyond = torch.arange(3) >= torch.tensor(lengths).unsqueeze(1)
+    whole = {name: one.value for name, one in module.penalties(memory, found, beyond).items()}
+    known = all(name.endswith(("_penalty", "_statistic")) for name in [*whole, *module.parameter_penalties()])
+    require(known, "names of penalties must end with _penalty, or those of quantities without weight with _statistic")
+    apart = dict.fromkeys(whole, 0.0)
+    for row, (sentence, steps) in enumerate(zip(sentences, lengths)):
+        weights = found[row : row + 1, :steps, ~pad_mask[row]]
+        for name, one in module.penalties(precompute(module, sentence[None], None), weights).items():
+            apart[name] = apart[name] + one.value
+    rule = "penalties must be the sums of those of single sentences, without padding and steps of step_mask"
+    equal(whole, apart, rule)
+
+
 # --- what a mechanism returns: shapes, weights, gradients, precision; its state dictionary
 
 
@@ -134,8 +164,11 @@ def shapes(subject: Subject) -> None:
         memory = precompute(module, encodings, pad_mask)
         _check_tensors(memory, "memory")
         steps = 1 if module.recurrent else 3
-        out = step(module, draw_queries(steps, dim=query_dim), memory, module.initial_state(memory))
+        state = module.initial_state(memory)
+        out = step(module, draw_queries(steps, dim=query_dim), memory, state)
         _check_tensors(out.state, "state")
+        before, after = ([map_tensors(lambda x: tuple(x.shape), one)] for one in (state, out.state))  # type: ignore
+        require(before == after, f"a state must keep its shapes from step to step: {before} becomes {after}")
         width = max(LENGTHS)
         for part, size in (("context", memory_dim), ("weights", width), ("scores", width)):
             found = tuple(getattr(out, part).shape)
@@ -169,6 +202,9 @@ def weights(subject: Subject) -> None:
     if module.normalized:
         rule = "weights must sum to one over the words of a sentence, or the mechanism sets normalized = False"
         equal(found.sum(-1), torch.ones_like(found[..., 0]), rule)
+    if module.config.max_normalize:
+        rule = "with max_normalize the greatest weight must be one, or takes lacks max_normalize"
+        equal(found.amax(-1), torch.ones_like(found[..., 0]), rule)
     equal(context, found @ encodings, "the context must be the sum of the encodings by their weights")
 
 
@@ -198,6 +234,20 @@ def gradients(subject: Subject) -> None:
         torch.autograd.gradcheck(function, inputs, atol=1e-4, rtol=1e-3, fast_mode=True)
     except RuntimeError as error:  # torch's GradcheckError is one
         raise AssertionError(f"gradients must equal finite differences. {error}") from None
+
+
+def parameters(subject: Subject) -> None:
+    module = subject.build()
+    encodings, pad_mask, _ = batch_of()
+    memory = precompute(module, encodings.requires_grad_(), pad_mask)
+    out = step(module, draw_queries(1), memory, module.initial_state(memory))
+    more = {**module.penalties(memory, out.weights), **module.parameter_penalties()}
+    results = torch.stack([x.sum() for x in (out.context, out.scores, *(one.value for one in more.values()))])
+    named = dict(module.named_parameters())
+    found = torch.autograd.grad(results.sum(), [encodings, *named.values()], allow_unused=True)[1:]
+    idle = ", ".join(name for name, gradient in zip(named, found) if gradient is None)
+    rule = "every parameter must have an effect: a method that replaces another keeps its score, biases and penalties"
+    require(not idle, f"{rule}. There is none of {idle}")
 
 
 def half_precision(subject: Subject) -> None:
@@ -259,7 +309,8 @@ CHECKS: Dict[str, Check] = {
     check.__name__: check
     for check in (
         *(padding, garbage_on_padding, batch_mates, sentence_without_words, single_steps, hypotheses, reordering),
-        *(shapes, weights, log_weights, gradients, half_precision, extreme_scores, state_dict, nothing_kept),
+        *(advance, penalties, shapes, weights, log_weights, parameters, gradients, half_precision, extreme_scores),
+        *(state_dict, nothing_kept),
     )
 }
 
@@ -274,8 +325,9 @@ def check_attention(
 
     The checks are: shapes; weights that are non-negative, zero on padding and sum to one unless ``normalized`` is
     False; no influence of padding, batch or hypotheses of other sentences; the whole sequence equals single steps;
-    reordered memories and states; gradients against finite differences in float64; float16 and bfloat16; extreme
-    scores; the state dictionary; nothing of a batch on the module. They do not know the formula: compare the weights
+    reordered memories and states; ``advance``; penalties; an effect of every parameter; gradients against finite
+    differences in float64; float16 and bfloat16; extreme scores; the state dictionary; nothing of a batch on the
+    module. They do not know the formula: compare the weights
     with a slow, obvious version of it in a test of your own.
 
     Args:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fairseq_attn_plugin.attention import AttentionOutput, registry
+from fairseq_attn_plugin.attention import AttentionOutput, Penalty, registry
 from fairseq_attn_plugin.attention.soft import SoftAttention
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.testing import CHECKS, check_attention
@@ -82,6 +82,20 @@ class OneState(Undeclared):
         return super().step(query, memory, Remembers(state.weights.mean(1, keepdim=True)), positions)
 
 
+class Inherits(Undeclared):
+    """Only inherits what advances the state of biases."""
+
+    recurrent = True
+
+
+class Grows(Inherits):
+    """Keeps the weights of all steps."""
+
+    def step(self, query, memory, state=None, positions=None):
+        out = super().step(query, memory, Remembers(state.weights[:, -1:]), positions)
+        return out._replace(state=Remembers(torch.cat([state.weights, out.weights], 1)))
+
+
 class Hidden(SoftAttention):
     """Has a parameter that the state dictionary lacks."""
 
@@ -138,6 +152,14 @@ BROKEN = [
     (ListMemory, "shapes", "the memory must be None or a NamedTuple of tensors, is list"),
     (broken(precompute=lambda self, h, mask=None: Shared(*precompute(self, h, mask)[:3], h.new_zeros(1, 3))),
      "shapes", r"tensors of the memory must be \[B, \.\.\.\] with B = 4, one is \(1, 3\)"),
+    (Grows, "shapes", "a state must keep its shapes from step to step: .*4, 1, 6.* becomes .*4, 2, 6"),
+    (Inherits, "advance", "advance must return the state of step"),
+    (broken(penalties=lambda self, m, weights, mask=None: {"x_penalty": Penalty(weights.sum(), 1.0)}),
+     "penalties", "penalties must be the sums of those of single sentences"),
+    (broken(parameter_penalties=lambda self: {"x": Penalty(self.score.projection.weight.sum(), 1.0)}),
+     "penalties", "names of penalties must end with _penalty"),
+    (broken(_score=lambda self, query, memory: query @ memory.encodings.transpose(1, 2)),
+     "parameters", "every parameter must have an effect: .* none of score.projection.weight"),
     (broken(_weigh=lambda self, x, *rest: x.softmax(-1)), "weights", "weights must be exactly zero on padding"),
     (broken(_weigh=lambda self, x, *rest: 2 * weigh(self, x, *rest)),
      "weights", "weights must sum to one .* or the mechanism sets normalized = False"),
@@ -172,6 +194,12 @@ def test_a_broken_rule_is_named(mechanism, check, message, monkeypatch):
         check_attention("broken", checks=[check])
     with pytest.raises(AssertionError, match="^attention broken"):
         check_attention("broken")
+
+
+def test_a_step_that_leaves_out_max_normalize_is_noticed(monkeypatch):
+    monkeypatch.setitem(registry.MECHANISMS.found, "broken", Inherits)
+    with pytest.raises(AssertionError, match="weights: with max_normalize the greatest weight must be one"):
+        check_attention("broken", checks=["weights"], max_normalize=True)
 
 
 def test_a_parameter_outside_the_state_dictionary_is_noticed(monkeypatch):
