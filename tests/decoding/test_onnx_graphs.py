@@ -7,7 +7,7 @@ from latent_models import make as make_latent
 from models_for_tests import BIASED, FEEDING, LATENT, LINEAR, build, make
 
 from fairseq_attn_plugin.attention import names
-from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable, compare
+from fairseq_attn_plugin.decoding.export.onnx_folder import check_exportable, compare, export_folder
 from fairseq_attn_plugin.decoding.export.onnx_graphs import quantize, write_graphs
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.ops.devices import exporting
@@ -155,3 +155,29 @@ def test_an_operation_that_onnx_lacks_is_one_line(tmp_path):
     attention.step = lambda query, *rest, **more: step(torch.special.i0e(query), *rest, **more)
     with pytest.raises(OptionError, match="step.onnx: the model cannot be recorded as ONNX: .*i0e"):
         write_graphs(model, tmp_path)
+
+
+def of_one_batch(out):
+    """Adds zeros, as many as the recorded batch has sentences."""
+    return out._replace(context=out.context + torch.zeros(len(out.context), 1, 1))
+
+
+def halved(out):
+    """The decision concerns the weights alone, which say where a word comes from."""
+    return out._replace(weights=out.weights / (2 if exporting() else 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (of_one_batch, "the graphs fail where .*see for_export"),
+        (halved, "by 0.* in weights"),
+    ],
+)
+def test_decisions_of_a_mechanism_are_one_line(change, message, tmp_path):
+    model = make("soft", dtype=torch.float32)
+    step = model.decoder.attention.step
+    model.decoder.attention.step = lambda *given: change(step(*given))
+    with pytest.raises(OptionError, match=f"--to .*: .*{message}"):
+        export_folder(model, tmp_path / "folder", None, {})
+    assert not any(tmp_path.iterdir())
