@@ -148,13 +148,14 @@ def test_what_cannot_be_exported():
             check_exportable(model, "x.pt")
 
 
-def test_an_operation_that_onnx_lacks_is_one_line(tmp_path):
+def test_an_operation_that_onnx_lacks_is_one_line(tmp_path, capfd):
     model = make("soft", dtype=torch.float32)
     attention = model.decoder.attention
     step = attention.step
     attention.step = lambda query, *rest, **more: step(torch.special.i0e(query), *rest, **more)
     with pytest.raises(OptionError, match="step.onnx: the model cannot be recorded as ONNX: .*i0e"):
         write_graphs(model, tmp_path)
+    assert not capfd.readouterr().out
 
 
 def of_one_batch(out):
