@@ -227,7 +227,7 @@ def _write(
 def _quiet() -> Iterator[None]:
     """Without remarks on constants, which the comparison of :mod:`.onnx_folder` would find if they were wrong, and
     without the text of a graph that cannot be written."""
-    level, log = logging.root.manager.disable, torch._C._jit_onnx_log
+    level, log = logging.root.manager.disable, getattr(torch._C, "_jit_onnx_log", None)
     logging.disable(logging.WARNING)
     torch._C._jit_onnx_log = lambda *parts: None  # torch.onnx.export switches this log on
     try:
