@@ -27,7 +27,9 @@ def folder(tmp_path_factory):
     document.heading("Systems")
     document.paragraph("BLEU: nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|" + "tok:none|" * 30)
     document.table([f"column {number}" for number in range(20)], [["a", *[12345.678] * 19]])
-    document.table(["sentence 1", "text"], [["source", "w" * 200], ["reference", "many words " * 40]])
+    document.table(
+        ["sentence 1", "text"], [["source", "w" * 200], ["reference", "many words " * 40], ["soft", "הוא כאן!"]]
+    )
     document.code("fairseq-attn report " + "systems " * 40)
     rng = np.random.default_rng(1)
     panels = [Panel(rng.dirichlet(np.ones(9), 8), list("abcdefghi"), list("stuvwxyz"), name) for name in "ABC"]
@@ -70,6 +72,12 @@ def test_axe_finds_nothing(pages, folder, name, width, scheme):
     if name == "documents":
         pages.press("v", "j", "\ue014")
         assert browser.violations(pages) == []
+
+
+def test_sentences_from_right_to_left(pages, folder):
+    pages.open((folder / "report.html").as_uri())
+    directions = "return [...document.querySelectorAll('td:last-child')].map((one) => getComputedStyle(one).direction)"
+    assert pages.script(directions) == ["ltr"] * 3 + ["rtl"]
 
 
 def test_wide_boxes_scroll_by_keyboard(pages, folder):

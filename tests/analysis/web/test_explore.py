@@ -436,6 +436,20 @@ def test_a_language_without_blanks_is_shown_in_subwords(pages, tmp_path):
     assert "show=" not in pages.script("return location.hash") and not pages.problems()
 
 
+def test_words_from_right_to_left(pages, tmp_path):
+    path = write_records(tmp_path / "he.jsonl", pairs=[("ילד ( ABC )", "ولد")], source_lang="he", target_lang="ar")
+    explore([str(path)], tmp_path / "page.html")
+    pages.open((tmp_path / "page.html").as_uri())
+    directions = (
+        "return [...document.querySelectorAll('.row.source bdi')].map((one) => getComputedStyle(one).direction)"
+    )
+    assert pages.script(directions) == ["rtl", "rtl", "ltr", "rtl", "ltr"]  # a bracket is mirrored; then the end
+    pages.hover(pages.one(".map .cell[data-row='0'][data-column='0']"))
+    target, source = pages.all(".tip bdi")  # as the arrow between them says, the target is at the left
+    assert target.text == "ولد" and source.text == "ילד" and target.location["x"] < source.location["x"]
+    assert not pages.problems()
+
+
 COUNT, MODELS = 230, 5
 
 

@@ -140,19 +140,20 @@ class Card {
   row(side) {
     const { shown } = this;
     const { texts, unknown } = shown[side];
+    const dir = rightToLeft(texts) ? "rtl" : "ltr"; // also of words without letters, so that brackets are mirrored
     const buttons = texts.map((text, index) => {
       const end = index === texts.length - 1;
       const button = element("button", {
         type: "button", class: "word" + (end ? " end" : "") + (unknown.has(index) ? " unknown" : ""),
         tabindex: index ? -1 : 0, "data-side": side, "data-index": index,
         title: end ? "end of the sentence" : unknown.has(index) ? "not in the vocabulary" : null,
-      }, element("bdi", { lang: end ? null : this.tags[side] }, text),
+      }, element("bdi", { lang: end ? null : this.tags[side], dir: /\p{L}/u.test(text) ? null : dir }, text),
         element("span", { class: "value", "aria-hidden": "true" }));
       return button;
     });
     const language = languageName(shown.languages[side === "source" ? 0 : 1]);
     const label = side === "target" && shown.targetKind ? `${language}, ${shown.targetKind}` : language;
-    const words = element("div", { class: "words", role: "group", dir: rightToLeft(texts) ? "rtl" : "ltr",
+    const words = element("div", { class: "words", role: "group", dir,
       "aria-label": `${side} words` }, ...buttons);
     const name = element("span", { class: "row-label" }, label);
     // the lines between the rows cross neither label
@@ -214,7 +215,7 @@ class Card {
       const j = Math.floor((event.clientX - box.left - left) / cell), t = Math.floor((event.clientY - box.top - above) / cell);
       if (j < 0 || t < 0 || j >= columns || t >= rows) return this.board.hideTip();
       this.board.point(this, "target", t, j);
-      this.board.showTip(event, `${target.texts[t]} \u2190 ${source.texts[j]}`, weights[t][j]);
+      this.board.showTip(event, target.texts[t], source.texts[j], weights[t][j]);
     };
     svg.addEventListener("pointermove", at);
     svg.addEventListener("pointerdown", at);
@@ -457,8 +458,9 @@ class Board {
     return card && !card.shown.note ? card : null;
   }
 
-  showTip(event, text, weight) {
-    this.tip.replaceChildren(element("bdi", {}, text), element("span", { class: "amount" }, weight.toFixed(3)));
+  showTip(event, target, source, weight) {
+    this.tip.replaceChildren(element("bdi", {}, target), " \u2190 ", element("bdi", {}, source),
+      element("span", { class: "amount" }, weight.toFixed(3)));
     this.tip.hidden = false;
     const box = this.tip.getBoundingClientRect();
     const left = Math.min(event.clientX + 14, window.innerWidth - box.width - 8);
