@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--valid", nargs="+", type=Path, metavar="FILE", help="validation pairs (default: taken out of PAIRS)")
     add("--test", nargs="+", type=Path, metavar="FILE", help="test pairs (default: taken out of PAIRS)")
     add = parser.add_argument_group("text").add_argument
-    tokenizer = "auto (default): moses, or none if a language writes no blanks between words"
+    tokenizer = "auto (default): moses; none if a language writes no blanks between words, or moses tears the target"
     add("--tokenizer", choices=("auto", "moses", "none"), default="auto", help=tokenizer)
     kinds = ("auto", *KINDS)
     add("--subwords", choices=kinds, default="auto", help="auto (default): subword-nmt after moses, else sentencepiece")

@@ -151,6 +151,11 @@ def test_size_of_subwords_and_tokeniser_follow_the_corpus():
         and tokenizer_of([("我喜欢你。", "I like you.")], ["zh_Hant", "en"]) == "none"
         and tokenizer_of([("a b", "b c")], ["my_corpus", "lo_case"]) == "moses"
     )
+    # what Moses' rules tear, in the target alone: a question mark, a joiner, an apostrophe within a word
+    torn = (("ar", "هل هو هنا؟"), ("fa", "من می\u200cروم."), ("yo", "Ọjọ́ kẹfà ni."), ("tr", "O İzmir'de."))
+    for language, text in torn:
+        assert tokenizer_of([("I am here.", text)], ["en", language]) == "none"
+        assert tokenizer_of([(text, "I am here.")], [language, "en"]) == "moses"
     sides = ((["我喜欢你。", "那只狗 (睡觉)"], "zh"), (["a bc", "d"], "de"), (["我喜欢你。" * 4], "xx"))
     assert [words_in(*side) for side in sides] == [6, 3, 10]
 
