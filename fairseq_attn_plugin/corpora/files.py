@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Iterable, Iterator, List, Optional, Pattern, Tuple
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import intact, opened
+from fairseq_attn_plugin.text.lines import intact, opened, to_utf8
 from fairseq_attn_plugin.writing import whole_text
 
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
@@ -27,7 +27,12 @@ def find(folder: Path, names: str) -> Optional[Path]:
 def read_text(path: Path) -> str:
     """The content of a UTF-8 file, without a byte order mark; raises ``OptionError`` as :func:`intact` does."""
     with intact(path), opened(path) as stream:
-        return str(stream.read(), "utf-8-sig")
+        data = stream.read()
+    try:
+        return str(data, "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise OptionError(f"{path}, line {line}: is not UTF-8; fetch it again, or {to_utf8(error)}") from None
 
 
 def split_lines(text: str) -> List[str]:

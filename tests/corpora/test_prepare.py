@@ -33,7 +33,7 @@ DAMAGES = [
     ("multi30k", "train.de.gz", Path.unlink, "train.de.gz (or train.de) is missing", "test_2016_flickr, each"),
     ("multi30k", "train.en.gz", truncate, "train.en.gz is truncated"),
     ("multi30k", "val.de.gz", lose_a_line, "val.de.gz has 11 lines", "12: the two must be parallel"),
-    ("multi30k", "val.en.gz", damage, "val.en.gz is not UTF-8 at byte 3"),
+    ("multi30k", "val.en.gz", damage, "val.en.gz, line 1: is not UTF-8"),
     ("wmt16_en_ro", "newsdev2016-roen-src.ro.sgm", truncate, "newsdev2016-roen-src.ro.sgm is truncated"),
     ("iwslt14_de_en", "IWSLT14.TED.tst2011.de-en.en.xml", Path.unlink, "tst2011.de-en.en.xml: missing", "de-en.tgz"),
     ("iwslt14_de_en", "IWSLT14.TED.dev2010.de-en.de.xml", truncate, "dev2010.de-en.de.xml is truncated"),
