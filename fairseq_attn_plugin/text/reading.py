@@ -19,7 +19,7 @@ SEVERAL = (
 )
 
 # the end of a sentence and its closing quotes and brackets, attached or as separate tokens
-_SENTENCE_END = re.compile(r"""(?:[.!?。！？]\s?)+(?:["'”’»)\]}]+(?=\s|$))*\s*|\n+""")
+_SENTENCE_END = re.compile(r"""(?:[.!?。！？؟۔।॥]\s?)+(?:["'”’»)\]}]+(?=\s|$))*\s*|\n+""")
 # a word, the mark that ends it, and the first letter of the next word; tokens may stand apart
 _NEXT_SENTENCE = re.compile(r"(\w+)[^\w\s]*\s*([.!?…])[^\w.!?…]*\s[^\w.!?…]*(\w)")
 SHORT = 3  # letters of a word before a full stop that may be an abbreviation, as in Dr. and Nr.
@@ -94,12 +94,14 @@ def unspaced(subwords: str, *languages: str) -> bool:
 
 
 def has_several_sentences(line: str) -> bool:
-    """Whether a sentence seems to begin after the end of another one: a capital letter after a mark, or any text after
-    a mark of Chinese and Japanese."""
-    if re.search(r"[。！？]\W*\w", line):
+    """Whether a sentence seems to begin after the end of another one: a letter that is not small after a mark, or any
+    text after a mark of Chinese, Japanese, Arabic, Urdu or Hindi."""
+    if re.search(r"[。！？]\W*\w|[؟۔।॥]\s+\w", line):
         return True
     ends = (match.groups() for match in _NEXT_SENTENCE.finditer(line))
-    return any(first.isupper() and (mark != "." or len(word) > SHORT) for word, mark, first in ends)
+    return any(
+        first.isalpha() and not first.islower() and (mark != "." or len(word) > SHORT) for word, mark, first in ends
+    )
 
 
 def build_normalizer(name: Optional[str], language: str) -> Callable[[str], str]:

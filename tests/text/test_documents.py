@@ -35,6 +35,8 @@ def written(tmp_path, name, text):
         ("(Good.) Bad", ["(Good.)", "Bad"]),
         ("a line\nanother  line", ["a line", "another line"]),
         ("没有。是的！", ["没有。", "是的！"]),
+        ("هل هو هنا؟ نعم.", ["هل هو هنا؟", "نعم."]),
+        ("वह सोता है। ठीक है।", ["वह सोता है।", "ठीक है।"]),
         ("no end", ["no end"]),
         ("", []),
         (" \n . ", ["."]),
