@@ -22,7 +22,7 @@ from fairseq_attn_plugin.corpora.parallel import SPLITS, Pair, tokenize, write_s
 from fairseq_attn_plugin.corpora.subwords import segment
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
 from fairseq_attn_plugin.model_folder import SETTINGS, Text, write_model_folder
-from fairseq_attn_plugin.text.reading import build_normalizer, scored_by
+from fairseq_attn_plugin.text.reading import build_normalizer, is_lowercase, scored_by
 from fairseq_attn_plugin.writing import read_json, whole_text, write_json
 
 from .card import CARD, model_card
@@ -255,7 +255,7 @@ def _finish(plan: Plan, pairs: Dict[str, int]) -> Dict[str, Any]:
         scores[name] = {"score": round(score, 2), "signature": str(metric.get_signature())}
     codes, pieces, moses = data / "codes", data / "spm.model", plan.text["tokenizer"] == "moses"
     text = Text(
-        lowercase=not any(line != line.lower() for line in read_lines(data / "text" / f"train.{source}")),
+        lowercase=is_lowercase(read_lines(data / "text" / f"train.{source}")),
         subwords={"subword-nmt": "bpe"}.get(plan.text["subwords"], plan.text["subwords"]),
         bpe_codes=str(codes) if codes.is_file() else None,
         sentencepiece_model=str(pieces) if pieces.is_file() else None,

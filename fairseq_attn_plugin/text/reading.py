@@ -6,7 +6,7 @@ import argparse
 import functools
 import re
 import unicodedata
-from typing import Callable, List, NamedTuple, Optional
+from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from fairseq_attn_plugin.errors import OptionError
 
@@ -70,6 +70,11 @@ def split_sentences(text: str, separator: Optional[str] = None) -> List[str]:
         start = match.end()
     parts.append(text[start:])
     return [" ".join(part.split()) for part in parts if part.strip()]
+
+
+def is_lowercase(texts: Sequence[str]) -> bool:
+    """Whether there are small letters and no capital ones. Scripts such as Arabic's have neither."""
+    return all(text == text.lower() for text in texts) and any(text != text.upper() for text in texts)
 
 
 def word_splitter(reading: Reading) -> Callable[[str], List[str]]:

@@ -5,7 +5,7 @@ import pytest
 from fairseq_attn_plugin.analysis.alignment.subword_links import convert_file
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lines import tokens
-from fairseq_attn_plugin.text.reading import has_several_sentences
+from fairseq_attn_plugin.text.reading import has_several_sentences, is_lowercase
 from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 
 
@@ -36,6 +36,11 @@ from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
 )
 def test_several_sentences(line, several):
     assert has_several_sentences(line) is several
+
+
+def test_a_script_without_capital_letters_is_not_lower_case():
+    assert is_lowercase(["ein hund", "5 ."]) and is_lowercase(["ولد", "twitter"])
+    assert not is_lowercase(["ein Hund"]) and not is_lowercase(["ولد", "女孩", "5"])
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u2028", "\r", "\x0b", "\x1c", "\x85"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.reading import NORMALIZERS, build_normalizer
+from fairseq_attn_plugin.text.reading import NORMALIZERS, build_normalizer, is_lowercase
 from fairseq_attn_plugin.text.subwords import vocabulary_subwords
 
 TOKENIZERS = ("moses", "nltk", "space")  # of fairseq
@@ -28,7 +28,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         "--case",
         choices=CASES,
         default="auto",
-        help="auto (default): lower-case if no word of the vocabulary has a capital letter",
+        help="auto (default): lower-case if the vocabulary has small letters only",
     )
 
 
@@ -55,7 +55,7 @@ class Segmenter:
         sentencepiece_model: model of SentencePiece, instead of ``bpe_codes``
         tokenizer: one of ``TOKENIZERS``, applied before the subword splitting
         moses_options: ``no_dash_splits`` and ``no_escape``, as in fairseq-interactive
-        case: ``lower``; ``keep``; ``auto`` lower-cases if no word of the dictionary has a capital letter
+        case: ``lower``; ``keep``; ``auto`` lower-cases if the dictionary has small letters only
         normalizer: of punctuation and Unicode, before the tokeniser; one of ``NORMALIZERS``
 
     Raises:
@@ -88,8 +88,8 @@ class Segmenter:
             self._bpe.bpe.vocab = set(dictionary.symbols)
         elif sentencepiece_model:
             self._bpe = _build("sentencepiece", "--sentencepiece-model", sentencepiece_model, "SentencePiece")
-        words = (one for one in dictionary.symbols[dictionary.nspecial :] if not one.startswith("madeupword"))
-        self.lowercase = case == "lower" or (case == "auto" and all(word == word.lower() for word in words))
+        words = [one for one in dictionary.symbols[dictionary.nspecial :] if not one.startswith("madeupword")]
+        self.lowercase = case == "lower" or (case == "auto" and is_lowercase(words))
         # whether typed words become tokens of the model
         self.segments = self._bpe is not None or vocabulary_subwords(dictionary) == "none"
 
