@@ -151,10 +151,20 @@ def shorten(split: Path, languages: Sequence[str], cut: int, longest: int) -> No
 SHARE = 5.0  # percent of valid, and of test
 
 
+class _Kept(Dict[int, str]):
+    """A table for ``str.translate``, filled as characters occur: letters, marks and digits stay, others are blanks."""
+
+    def __missing__(self, number: int) -> str:
+        self[number] = chr(number) if unicodedata.category(chr(number))[0] in "LMN" else " "
+        return self[number]
+
+
+_KEPT = _Kept()
+
+
 def normalize(sentence: str) -> str:
     """Letters, marks and digits only, case folded. Sentences with equal results are the same for the split."""
-    text = unicodedata.normalize("NFKC", sentence).casefold()
-    return " ".join("".join(c if unicodedata.category(c)[0] in "LMN" else " " for c in text).split())
+    return " ".join(unicodedata.normalize("NFKC", sentence).casefold().translate(_KEPT).split())
 
 
 def assign(pairs: Sequence[Pair], share: float = SHARE) -> Dict[str, List[Pair]]:

@@ -156,9 +156,11 @@ def split(given: Dict[str, Optional[List[Pair]]]) -> Tuple[Dict[str, List[Pair]]
         pairs = keep(name, pairs, short, f"have more than {MOST_CHARACTERS} characters on a side")
         if name == "train":
             pairs = keep(name, pairs, list(dict.fromkeys(pairs)), "occur before")
-        taken = [{normalize(pair[side]) for part in parts.values() for pair in part} for side in (0, 1)]
-        free = [pair for pair in pairs if not any(normalize(pair[side]) in taken[side] for side in (0, 1))]
-        parts[name] = keep(name, pairs, free, f"have a sentence of {' or '.join(reversed(parts))}")
+        if parts:
+            taken = [{normalize(pair[side]) for part in parts.values() for pair in part} for side in (0, 1)]
+            free = [pair for pair in pairs if not any(normalize(pair[side]) in taken[side] for side in (0, 1))]
+            pairs = keep(name, pairs, free, f"have a sentence of {' or '.join(reversed(parts))}")
+        parts[name] = pairs
     if len(parts["train"]) < FEWEST:
         raise OptionError(f"{len(parts['train'])} different sentence pairs are too few: expected at least {FEWEST}")
     wanted = [name for name in ("valid", "test") if name not in parts]
