@@ -14,6 +14,7 @@ from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequenc
 from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.reading import moses_tokenizer
 
 from .files import SEGMENT, find, read_lines, read_text, split_lines, write_lines
 
@@ -27,9 +28,9 @@ CHUNK = 2000  # sentences per task of a worker; large enough to hide the cost of
 
 @functools.lru_cache(maxsize=None)
 def _moses(language: str) -> Tuple[Callable[[str], str], Callable[..., str]]:
-    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+    from sacremoses import MosesPunctNormalizer
 
-    return MosesPunctNormalizer(lang=language).normalize, MosesTokenizer(lang=language).tokenize
+    return MosesPunctNormalizer(lang=language).normalize, moses_tokenizer(language)
 
 
 def _tokens(line: str, language: str, normalize: bool, escape: bool) -> str:

@@ -7,6 +7,7 @@ import re
 import pytest
 from miniature_corpora import lines_of, sentences, tatoeba, write
 from refusals import refuses
+from sacremoses import MosesTokenizer
 
 from fairseq_attn_plugin.corpora.files import read_lines
 from fairseq_attn_plugin.corpora.parallel import (
@@ -21,6 +22,7 @@ from fairseq_attn_plugin.corpora.parallel import (
 )
 from fairseq_attn_plugin.corpora.subwords import segment
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.reading import moses_tokenizer
 
 LANGUAGES = ("en", "es")
 
@@ -104,6 +106,15 @@ def test_tokenisation_by_several_processes_keeps_the_order():
     tokens = tokenize(lines, "en", jobs=2)
     assert tokens == tokenize(lines, "en", jobs=1)
     assert tokens[4099] == "Sentence number 4099 , isn &apos;t it ?"
+
+
+def test_tokens_are_those_of_sacremoses_without_its_sets_of_letters():
+    """Its tokeniser makes them anew at each full stop within a line, which took four fifths of the time."""
+    line = "The U.S. and Mr. Smith. he has No. 5, e.g. z.B. 1.5. \u00c9t\u00e9. \u00e9t\u00e9 3. Mai. a.b. 1.2. ."
+    for language in ("en", "de", "fr"):
+        tokens, tokenize = MosesTokenizer(language).tokenize(line), moses_tokenizer(language)
+        tokenize.__self__.IsLower = tokenize.__self__.IsAlpha = None
+        assert tokenize(line) == tokens
 
 
 @pytest.mark.parametrize(
