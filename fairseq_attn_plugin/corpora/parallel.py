@@ -44,10 +44,20 @@ def tokenize(lines: List[str], language: str, jobs: int, normalize: bool = True,
     ``normalize``: punctuation is normalised first; ``escape``: special characters are escaped (``&apos;``).
     """
     work = functools.partial(_tokens, language=language, normalize=normalize, escape=escape)
+    return in_processes(work, lines, jobs, f"tokenise {language}")
+
+
+def in_processes(work: Callable[[str], str], lines: Sequence[str], jobs: int, name: str) -> List[str]:
+    """What a function makes of each line, in their order, by ``jobs`` processes; a terminal shows the progress."""
     with ProcessPoolExecutor(jobs) as pool:  # which starts processes only when it has work
         several = jobs > 1 and len(lines) > CHUNK
         done = pool.map(work, lines, chunksize=CHUNK) if several else map(work, lines)
-        return list(tqdm(done, "tokenise " + language, len(lines), unit=" sentences", disable=None))
+        try:
+            return list(tqdm(done, name, len(lines), unit=" sentences", disable=None))
+        except BaseException:  # a second Ctrl-C while the pool waits for its processes leaves all of them hanging
+            for process in list((pool._processes or {}).values()):
+                process.kill()
+            raise
 
 
 def bare_words(line: str) -> str:

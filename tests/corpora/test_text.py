@@ -3,6 +3,8 @@
 import hashlib
 import random
 import re
+import time
+from pathlib import Path
 
 import pytest
 from miniature_corpora import lines_of, sentences, tatoeba, write
@@ -11,8 +13,10 @@ from sacremoses import MosesTokenizer
 
 from fairseq_attn_plugin.corpora.files import read_lines
 from fairseq_attn_plugin.corpora.parallel import (
+    CHUNK,
     assign,
     bare_words,
+    in_processes,
     normalize,
     read_sides,
     read_table,
@@ -106,6 +110,20 @@ def test_tokenisation_by_several_processes_keeps_the_order():
     tokens = tokenize(lines, "en", jobs=2)
     assert tokens == tokenize(lines, "en", jobs=1)
     assert tokens[4099] == "Sentence number 4099 , isn &apos;t it ?"
+
+
+def fail_or_go_on(line):
+    if line == "0":
+        raise RuntimeError("stopped")
+    time.sleep(3)
+    Path(line).touch()
+    return line
+
+
+def test_processes_do_not_go_on_after_an_interruption(tmp_path):
+    with pytest.raises(RuntimeError, match="stopped"):
+        in_processes(fail_or_go_on, ["0", *[str(tmp_path / "went on")] * CHUNK], 2, "wait")
+    assert not list(tmp_path.iterdir())
 
 
 def test_tokens_are_those_of_sacremoses_without_its_sets_of_letters():
