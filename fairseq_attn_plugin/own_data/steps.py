@@ -18,7 +18,7 @@ from fairseq_attn_plugin import __version__
 from fairseq_attn_plugin.corpora import tools
 from fairseq_attn_plugin.corpora.downloads import checksum
 from fairseq_attn_plugin.corpora.files import read_lines, read_text, split_lines, write_lines
-from fairseq_attn_plugin.corpora.parallel import SPLITS, Pair, tokenize, write_sides
+from fairseq_attn_plugin.corpora.parallel import SPLITS, Pair, in_processes, tokenize, write_sides
 from fairseq_attn_plugin.corpora.subwords import segment
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
 from fairseq_attn_plugin.model_folder import SETTINGS, Text, write_model_folder
@@ -139,6 +139,10 @@ def _differences(before: Dict[str, Any], now: Dict[str, Any]) -> str:
     return "; ".join(f"{name} {before.get(name, 'not given')}, now {now.get(name, 'not given')}" for name in names)
 
 
+def _normalized(line: str, language: str) -> str:
+    return " ".join(build_normalizer("moses", language)(line).split())
+
+
 def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
     """Makes the data folder, complete or not at all."""
     before, remedy = tools.stamp_of(plan.data), f"choose another --out, or remove {plan.training}"
@@ -152,13 +156,15 @@ def _prepare(plan: Plan, splits: Dict[str, List[Pair]]) -> None:
         return
     say("prepare: " + ", ".join(f"{name} {len(pairs):,}" for name, pairs in splits.items()) + " pairs")
     size, jobs, shell = plan.text["subword_size"], os.cpu_count() or 1, functools.partial(run, plan.training, plan.lock)
-    normalizers = [build_normalizer("moses", language) for language in plan.languages]
     train: List[List[str]] = []
     with tools.whole_folder(plan.data, plan.text) as partial:
         (partial / "original").mkdir()
         for split, pairs in splits.items():
             write_sides(partial / "original" / split, plan.languages, zip(*pairs))
-            sides = [[" ".join(rule(line).split()) for line in side] for rule, side in zip(normalizers, zip(*pairs))]
+            sides = [
+                in_processes(functools.partial(_normalized, language=language), side, jobs, f"normalise {language}")
+                for language, side in zip(plan.languages, zip(*pairs))
+            ]
             if plan.text["tokenizer"] == "moses":
                 both = zip(sides, plan.languages)
                 sides = [tokenize(side, language, jobs, normalize=False, escape=False) for side, language in both]

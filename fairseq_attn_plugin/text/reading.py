@@ -119,6 +119,7 @@ def has_several_sentences(line: str) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=None)
 def build_normalizer(name: Optional[str], language: str) -> Callable[[str], str]:
     """A function from a line to its normalised form.
 

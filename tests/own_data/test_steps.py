@@ -1,7 +1,10 @@
 """What fairseq-attn train remembers of a training, and translations in order."""
 
+import functools
+
 import pytest
 
+from fairseq_attn_plugin.corpora.parallel import CHUNK, in_processes
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.own_data import steps
 from fairseq_attn_plugin.own_data.settings import parsed
@@ -21,6 +24,12 @@ def test_hypotheses_are_put_in_order_and_none_may_be_missing(tmp_path):
     for count, said in ((2, "3 translations for 2 sentences: remove it"), (4, "3 translations for 4 sentences")):
         with pytest.raises(OptionError, match=said):
             read_hypotheses(path, count)
+
+
+def test_several_processes_normalise_as_one():
+    work, lines = functools.partial(steps._normalized, language="de"), ["\u201ea\u201c  U\u0308\u00a0b"] * (CHUNK + 1)
+    for jobs in (1, 2):
+        assert in_processes(work, lines, jobs, "normalise") == ['"a" \u00dc b'] * len(lines)
 
 
 def test_a_training_is_not_continued_with_other_words(tmp_path, monkeypatch):
