@@ -20,7 +20,9 @@ A text is split into sentences by :func:`~fairseq_attn_plugin.text.reading.split
 
 from __future__ import annotations
 
+import hashlib
 import random
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
@@ -120,7 +122,8 @@ def _sentences(sentences: List[Any], split: Callable[[str], List[str]]) -> List[
             sentence = " ".join(sentence)
         if not isinstance(sentence, str):
             raise ValueError(f"a sentence must be a string or a list of words, not {str(sentence)[:40]}")
-        words = [_SPECIAL.get(word, word) for word in split(sentence)]
+        # one object for all occurrences of a word: splits are drawn with all documents in memory
+        words = [sys.intern(_SPECIAL.get(word, word)) for word in split(sentence)]
         if words:
             result.append(words)
     return result
@@ -148,7 +151,7 @@ def split_documents(
     if any(share <= 0 for share in shares.values()) or sum(shares.values()) >= 1:
         given = " ".join(f"{name}={share:g}" for name, share in shares.items())
         raise OptionError(f"--split {given}: must be above 0 and sum to less than 1, to leave documents for {rest}")
-    every = list(documents)
+    every = list(tqdm(documents, desc="documents", unit=" documents", disable=None, leave=False))
     by_label: Dict[Optional[str], List[int]] = {}
     for number, document in enumerate(every):
         by_label.setdefault(document.label, []).append(number)
@@ -163,10 +166,11 @@ def split_documents(
             for number in numbers[start:end]:
                 split_of[number] = split
             start = end
-    first: Dict[str, int] = {}
+    first: Dict[bytes, int] = {}
     for number, document in enumerate(every):
         # equal documents must not be in both training and test data
-        split_of[number] = split_of[first.setdefault(to_line(document.sentences), number)]
+        digest = hashlib.sha1(to_line(document.sentences).encode("utf-8", "surrogatepass")).digest()
+        split_of[number] = split_of[first.setdefault(digest, number)]
     result: Dict[str, List[Document]] = {split: [] for split in (rest, *shares)}
     for split, document in zip(split_of, every):
         result[split].append(document)

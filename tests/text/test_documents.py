@@ -78,6 +78,11 @@ def test_text_has_a_label_before_a_tab_or_none(tmp_path):
     assert list(documents_of(path, labels=False)) == [Document([["no", "label", "here"]])]
 
 
+def test_a_word_is_in_memory_once_however_often_it_occurs(tmp_path):
+    one, other = documents_of(written(tmp_path, "x.txt", "a\tlong word\nb\tword\n"))
+    assert one.sentences[0][1] is other.sentences[0][0]
+
+
 def test_every_sentence_of_a_line_but_the_last_has_its_end_and_fairseqs_symbols_stay_words(tmp_path):
     (document,) = documents_of(written(tmp_path, "a.txt", "x\ta </s> b <pad> <b> <unk>\n"))
     assert to_line(document.sentences) == "a &lt;/s&gt; b &lt;pad&gt; <b> &lt;unk&gt;"
