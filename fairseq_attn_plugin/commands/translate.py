@@ -22,6 +22,8 @@ import os
 import sys
 from typing import Any, Iterator, List, Optional, TextIO, Tuple
 
+from tqdm import tqdm
+
 from fairseq_attn_plugin.analysis.inference.model_options import add_model_options, add_overrides_option
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options
 from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator
@@ -79,12 +81,16 @@ def run(args: argparse.Namespace) -> None:
         if args.out:
             out = files.enter_context(whole_text(args.out, f"--out {args.out}: cannot be written"))
         count, longer = 0, []
+        shown = not args.text and (out is not None or not sys.stdout.isatty())
+        # a terminal shows the progress where it does not show the translations
+        bar = files.enter_context(tqdm(unit=" lines", disable=None if shown else True))
         for lines in _lines(args):
             numbered = list(enumerate(lines, count))
             count += len(lines)
             longer += [number + 1 for number, line in numbered if has_several_sentences(line)]
             for row in _rows(translator, numbered, args):
                 print(row, file=out or sys.stdout, flush=out is None)
+            bar.update(len(lines))
     if longer:
         others = f" and {counted(len(longer) - 1, 'other')}" if len(longer) > 1 else ""
         sys.stderr.write(f"line {longer[0]}{others}: {SEVERAL}\n")
@@ -141,7 +147,7 @@ def _rows(translator: Any, numbered: List[Tuple[int, str]], args: argparse.Names
     for number, _ in numbered:
         translations = found.get(number, [])
         if isinstance(translations, OptionError):  # the other lines are not lost
-            sys.stderr.write(f"line {number + 1}: {translations}; its translation is empty\n")
+            tqdm.write(f"line {number + 1}: {translations}; its translation is empty", sys.stderr)
             translations = []
         if not translations:
             yield "\t".join([*([f"{number}", ""] if args.nbest > 1 else []), "", *([""] if args.alignments else [])])

@@ -1,5 +1,7 @@
 """A checkpoint as a translator: alone, without its data folder, and in batches."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -26,6 +28,17 @@ def test_lines_with_several_sentences_are_named(zoo, capsys):
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 4
     assert "line 2 and 1 other: several sentences; a model that has learned single sentences may leave out" in err
+
+
+@pytest.mark.parametrize("to_file", [False, True])
+def test_a_terminal_shows_the_progress_unless_it_shows_the_translations(to_file, zoo, tmp_path, monkeypatch, capsys):
+    (tmp_path / "text").write_text("ama bel\n" * 3)
+    options = ["--input", str(tmp_path / "text"), *["--out", str(tmp_path / "out")] * to_file]
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    main(["translate", str(zoo("reversal").last), "--beam", "1", *options])
+    out, err = capsys.readouterr()
+    assert ("3 lines" in err) == (not out) == to_file
 
 
 @pytest.mark.parametrize("command", [["translate"], ["serve", "--port", "0"]], ids=lambda words: words[0])
