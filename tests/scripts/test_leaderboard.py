@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -69,6 +70,14 @@ def test_one_seed_agrees_with_sacrebleus_tests():
                 assert ours[name].interval == pytest.approx(theirs.ci, rel=0.1)
             elif name != "lstm_soft":
                 assert ours[name].p_value == pytest.approx(theirs.p_value, abs=0.04)
+
+
+def test_one_sample_is_in_memory_at_a_time():
+    statistics = {"a": [np.ones((5000, 2), dtype=np.int64)]}
+    tracemalloc.start()
+    score_bleu(statistics, "a", samples=100, score=sum)
+    assert tracemalloc.get_traced_memory()[1] < 100 * 5000 * 8 / 4, "bytes of all samples"
+    tracemalloc.stop()
 
 
 def test_holm_by_hand():

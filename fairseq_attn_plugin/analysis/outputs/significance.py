@@ -55,12 +55,12 @@ def score_seeds(
     """
     (size,) = {len(lines) for seeds in systems.values() for lines in seeds}
     random = np.random.default_rng(SEED)
-    # how often each sample has each sentence
-    drawn = np.stack([np.bincount(random.integers(size, size=size), minlength=size) for _ in range(samples)])
     observed = {name: np.array([float(score(lines.sum(0))) for lines in seeds]) for name, seeds in systems.items()}
-    sampled = {
-        name: np.array([[score(row) for row in drawn @ lines] for lines in seeds]) for name, seeds in systems.items()
-    }
+    sampled = {name: np.empty((len(seeds), samples)) for name, seeds in systems.items()}
+    for sample in range(samples):  # one in memory at a time
+        drawn = np.bincount(random.integers(size, size=size), minlength=size)  # how often it has each sentence
+        for name, seeds in systems.items():
+            sampled[name][:, sample] = [score(drawn @ lines) for lines in seeds]
     scores = {}
     for name in systems:
         all_sampled = sampled[name].mean(0)
