@@ -69,7 +69,8 @@ SEARCHES = ("sampling", "match_source_len", "diverse_beam_groups", "diversity_ra
 
 def range_of(name: str) -> Optional[Range]:
     """The numbers an option may have; None if only the model or criterion that has it can tell."""
-    return PROBABILITY if "dropout" in name else RANGES.get(name)
+    is_probability = "dropout" in name and name != "retain_dropout_modules"  # which are names
+    return PROBABILITY if is_probability else RANGES.get(name)
 
 
 def check_numbers(cfg: Any) -> None:

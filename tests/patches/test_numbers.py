@@ -92,6 +92,7 @@ def test_parts_limits_and_numbers_beyond_floats():
         *(("optimization", name, float("inf")) for name in ("clip_norm", "stop_time_hours")),
         *(("optimization", "lr", [0.1, 0.2]), ("optimization", "update_freq", [1, 2])),
         ("optimizer", "adam_betas", " (0.9, 0.98)"),
+        ("generation", "retain_dropout_modules", "LSTMDecoder"),
     ):
         check_numbers({section: {name: value}})
     for name, value, line in (
