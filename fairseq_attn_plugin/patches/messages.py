@@ -126,6 +126,11 @@ REMEDIES: Tuple[Tuple[str, str], ...] = (
         r"Missing mandatory value: (task\.)?data\b",
         "the data folder is missing: give it as the first word, or as task.data=FOLDER with hydra",
     ),
+    (
+        "Key 'left_pad_source' not in ",
+        "--task multilingual_translation: needs an --arch with a model for each direction, such as "
+        "multilingual_transformer; --task translation_multi_simple_epoch trains one model of any --arch",
+    ),
     (r"Missing mandatory value: (?P<option>[\w.]+)", "--{option} is missing: what the other options choose needs it"),
 )
 
@@ -196,7 +201,7 @@ def _is_fairseq(file: str) -> bool:
 
 def own_words(error: BaseException) -> Optional[str]:
     """What fairseq itself raises about options and data says what is wrong, and its first line is enough."""
-    kinds = (AssertionError, ValueError, NotImplementedError)
+    kinds = (AssertionError, ValueError, NotImplementedError, ImportError)  # the last: "Please install ..."
     if not (isinstance(error, kinds) or type(error) in (Exception, RuntimeError)) or not str(error).strip():
         return None
     frames = list(traceback.walk_tb(error.__traceback__))

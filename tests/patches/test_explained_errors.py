@@ -263,13 +263,21 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
 
 
 def test_what_a_training_lacks(tiny_data, tmp_path):
-    """An architecture, a folder to save to, and links: another criterion than guided_alignment ignores them."""
+    """An architecture, one that the task can build, a folder to save to, a package, and links.
+
+    Another criterion than guided_alignment ignores links.
+    """
     assert mistake("fairseq-train", tiny_data, "--optimizer", "sgd").startswith("--arch is missing; give one")
     (tmp_path / "file").touch()
     line = run_tool(*training(tiny_data, "lstm_soft", tmp_path / "file"), fails=True).error
     assert line == f"--save-dir {tmp_path}/file: Not a directory"
     line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, "--load-alignments"), fails=True).error
     assert line.startswith(f"--load-alignments: {tiny_data} has no alignments for the split train")
+    multilingual = ["--task", "multilingual_translation", "--lang-pairs", "xx-yy"]
+    line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, *multilingual), fails=True).error
+    assert line.startswith("--task multilingual_translation: needs an --arch with a model for each direction")
+    line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, "--ddp-backend", "fully_sharded"), fails=True).error
+    assert "fairscale" in line
 
 
 def test_a_training_that_diverges(tiny_data, tmp_path):
