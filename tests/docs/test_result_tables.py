@@ -273,9 +273,10 @@ def test_what_does_not_begin_to_align_and_what_a_training_takes():
     text = " ".join((REPO / "docs/results/alignments.md").read_text(encoding="utf-8").split())
     found = runs("kftt-ja-en-alignments")
     slow, start = (found[f"lstm_soft_{name}.seed1"]["informations"].values() for name in ("rate_1e-3", "start"))
-    after = "after this training gives a perplexity of {:.1f} instead of {:.1f}"
-    control = found["soft_objective.seed1"]
-    assert after.format(control["marginal_perplexity"], control["valid_perplexity"]) in text
+    after = "after this training gives a perplexity of {:.1f} and {:.1f} instead of {:.1f} and {:.1f}"
+    controls = [found[f"soft_objective.seed{seed}"] for seed in (1, 2)]
+    perplexities = (run[f"{name}_perplexity"] for name in ("marginal", "valid") for run in controls)
+    assert after.format(*perplexities) in text
     said = "is {:.2f} after the first epoch and {:.2f} after the second, and with `--decoder-init-dropout 0.5` it is "
     assert (said + "{:.2f}, {:.2f} and {:.2f} after three").format(*slow, *start) in text
     assert f"epoch {found['lstm_soft_guided.seed1']['train_alignment_accuracy']:.1f} per cent of the links" in text
