@@ -8,6 +8,6 @@ fairseq is not imported yet, this waits until it is. Without fairseq, only the p
 
 from .registration import register_with_fairseq
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 register_with_fairseq()
