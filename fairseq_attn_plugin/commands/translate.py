@@ -9,7 +9,7 @@ Each line of the input gives a line of text; an empty line, or one that is too l
 An unknown word is replaced by the source word that it attends to. With ``--nbest`` or ``--alignments`` a line has
 columns with tabs between them: the number of the sentence (with ``--nbest``), the score (with ``--nbest``), the
 translation, and links ``i-j`` of the source word i and the target word j, counted from 0 in the tokenised text (with
-``--alignments``).
+``--alignments``). If a translation with ``--out FILE`` is interrupted, ``FILE.interrupted`` has what is done.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import contextlib
 import io
 import itertools
 import os
+import shutil
 import sys
 from typing import Any, Iterator, List, Optional, TextIO, Tuple
 
@@ -77,20 +78,26 @@ def run(args: argparse.Namespace) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="strict", newline="\n")
     with contextlib.ExitStack() as files:
+        count, longer = 0, []
         out: Optional[TextIO] = None
         if args.out:
             out = files.enter_context(whole_text(args.out, f"--out {args.out}: cannot be written"))
-        count, longer = 0, []
         shown = not args.text and (out is not None or not sys.stdout.isatty())
         # a terminal shows the progress where it does not show the translations
         bar = files.enter_context(tqdm(unit=" lines", disable=None if shown else True))
-        for lines in _lines(args):
-            numbered = list(enumerate(lines, count))
-            count += len(lines)
-            longer += [number + 1 for number, line in numbered if has_several_sentences(line)]
-            for row in _rows(translator, numbered, args):
-                print(row, file=out or sys.stdout, flush=out is None)
-            bar.update(len(lines))
+        try:
+            for lines in _lines(args):
+                numbered = list(enumerate(lines, count))
+                longer += [number + 1 for number, line in numbered if has_several_sentences(line)]
+                rows = "".join(f"{row}\n" for row in _rows(translator, numbered, args))
+                print(rows, end="", file=out or sys.stdout, flush=True)
+                count += len(lines)
+                bar.update(len(lines))
+        except BaseException:  # also Ctrl-C; a file of many lines takes hours
+            if out is not None and count and os.path.isfile(out.name):
+                shutil.copyfile(out.name, f"{args.out}.interrupted")
+                tqdm.write(f"{args.out}.interrupted has the translations of the first {count} lines", sys.stderr)
+            raise
     if longer:
         others = f" and {counted(len(longer) - 1, 'other')}" if len(longer) > 1 else ""
         sys.stderr.write(f"line {longer[0]}{others}: {SEVERAL}\n")

@@ -10,6 +10,7 @@ from records_for_tests import record
 from fairseq_attn_plugin.analysis.inference.translation import translation_of
 from fairseq_attn_plugin.analysis.inference.translator import Translator
 from fairseq_attn_plugin.cli import main
+from fairseq_attn_plugin.commands import translate
 from fairseq_attn_plugin.decoding.export.runtime import one_line
 from fairseq_attn_plugin.errors import OptionError
 
@@ -39,6 +40,24 @@ def test_a_terminal_shows_the_progress_unless_it_shows_the_translations(to_file,
     main(["translate", str(zoo("reversal").last), "--beam", "1", *options])
     out, err = capsys.readouterr()
     assert ("3 lines" in err) == (not out) == to_file
+
+
+def test_what_was_translated_before_an_interruption_is_kept(zoo, tmp_path, monkeypatch, capsys):
+    (tmp_path / "text").write_text("ama bel\n" * 3)
+    monkeypatch.setattr(translate, "BUFFER", 2)
+    of_lines = Translator.translate_all
+
+    def interrupted(self, lines, nbest):
+        if len(lines) < 2:
+            raise KeyboardInterrupt
+        return of_lines(self, lines, nbest)
+
+    monkeypatch.setattr(Translator, "translate_all", interrupted)
+    with pytest.raises(SystemExit):
+        main(["translate", str(zoo("reversal").last), "--input", f"{tmp_path}/text", "--out", f"{tmp_path}/out"])
+    assert "out.interrupted has the translations of the first 2 lines\n" in capsys.readouterr().err
+    assert len((tmp_path / "out.interrupted").read_text().splitlines()) == 2
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["out.interrupted", "text"]
 
 
 @pytest.mark.parametrize("command", [["translate"], ["serve", "--port", "0"]], ids=lambda words: words[0])
