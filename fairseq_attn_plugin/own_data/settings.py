@@ -8,7 +8,7 @@ from typing import Dict, List, Sequence, Tuple
 
 from fairseq_attn_plugin.corpora.parallel import Pair
 from fairseq_attn_plugin.errors import OptionError, did_you_mean
-from fairseq_attn_plugin.text.reading import build_normalizer, scored_by
+from fairseq_attn_plugin.text.reading import build_normalizer, moses_tokenizer, scored_by
 
 LONGEST_WORD = 15  # characters between blanks, on average: longer in scripts without blanks between words
 MOST_TORN = 0.1  # of the sentences; of German and English 0.001, of Arabic, Hindi or Persian more than a third
@@ -150,12 +150,12 @@ def tokenizer_of(pairs: Sequence[Pair], languages: Sequence[str]) -> str:
 
 def _torn(sentences: Sequence[str], language: str) -> float:
     """The share of sentences that have more blanks after Moses' rules have split and joined them than before."""
-    from sacremoses import MosesDetokenizer, MosesTokenizer
+    from sacremoses import MosesDetokenizer
 
-    tokenizer, detokenizer = MosesTokenizer(language), MosesDetokenizer(language)
+    tokenize, detokenizer = moses_tokenizer(language), MosesDetokenizer(language)
     torn = 0
     for sentence in map(build_normalizer("moses", language), sentences):
-        joined = detokenizer.detokenize(tokenizer.tokenize(sentence, escape=False))
+        joined = detokenizer.detokenize(tokenize(sentence, escape=False))
         torn += len(joined.split()) > len(sentence.split())
     return torn / len(sentences)
 
