@@ -198,7 +198,7 @@ def test_the_default_objective_of_an_architecture():
         "--arch lstm_latent_small --objective first-order",
         "--objective first-order does not fit --arch lstm_latent_small",
     ),
-    ("--objective soft2", "--objective soft2 is unknown"),
+    ("--objective soft2", "--objective soft2: is unknown"),
     ("--objective soft", "--objective soft needs latent alignments: choose --arch lstm_latent"),
     (f"--out {__file__}", "--out .*: exists, and is no model folder"),
     ("-- --seed 3", "--seed: the seed is chosen by --seed 1"),
