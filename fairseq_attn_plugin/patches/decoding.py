@@ -56,6 +56,8 @@ def _choosing(
     from fairseq_attn_plugin.decoding.options import DecodingOptions
 
     check_search(args)
+    if hasattr((extra_gen_cls_kwargs or {}).get("lm_model"), "encoder"):
+        raise OptionError(f"--lm-path {args.lm_path}: is no language model; give one, such as a transformer_lm")
     decoding, alignment = DecodingOptions.of(args), getattr(args, "print_alignment", None)
     if getattr(args, "score_reference", False):
         decoding.check_unused("--score-reference scores references with the model itself and translates nothing")

@@ -231,6 +231,7 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
         ("validate", "--task translation", "Must specify batch size either with --max-tokens or --batch-size"),
         ("generate", "--sampling", "--sampling requires --nbest to be equal to --beam"),
         ("generate", "--lm-path none.pt", "--lm-path none.pt: no such file"),
+        ("generate", f"--lm-path {path}", f"--lm-path {path}: is no language model; give one"),
         ("generate", "--remove-bpe foo", "--remove-bpe (--post-process) foo: is unknown; choose from subword_nmt"),
         ("generate", "-s yy -t xx", f"--source-lang yy --target-lang xx: checkpoint {path} translates from xx to yy"),
     ):
