@@ -277,6 +277,14 @@ def test_what_does_not_begin_to_align_and_what_a_training_takes():
     controls = [found[f"soft_objective.seed{seed}"] for seed in (1, 2)]
     perplexities = (run[f"{name}_perplexity"] for name in ("marginal", "valid") for run in controls)
     assert after.format(*perplexities) in text
+    models = [run for run in found.values() if "valid_perplexity" in run]
+    chain, marginal, guided = (
+        min(100 * run["alignments"]["attention"]["aer"] for run in models if part in run["system"])
+        for part in ("first_order", "marginal", "guided")
+    )
+    said = "has {:.1f} points fewer errors than the best attention of the exact marginal, {:.1f} fewer than the best"
+    assert said.format(marginal - chain, guided - chain) in text
+    assert min(models, key=lambda run: run["valid_perplexity"])["system"] == "first_order"
     said = "is {:.2f} after the first epoch and {:.2f} after the second, and with `--decoder-init-dropout 0.5` it is "
     assert (said + "{:.2f}, {:.2f} and {:.2f} after three").format(*slow, *start) in text
     assert f"epoch {found['lstm_soft_guided.seed1']['train_alignment_accuracy']:.1f} per cent of the links" in text
