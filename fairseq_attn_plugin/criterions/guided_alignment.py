@@ -197,7 +197,7 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         if self.training and self.alignment_weight and torch.is_grad_enabled() and not weights.requires_grad:
             raise OptionError(
                 f"--criterion guided_alignment: nothing of the attention of {name} is trained; choose another one, "
-                "such as --attention soft, or --gaussian-trained or --election-trained for these two"
+                "such as --attention soft, or --gaussian-trained, which gaussian and election attention have"
             )
         links = links_matrix(sample.get("alignments"), weights)
         first = self.ignore_prefix_size

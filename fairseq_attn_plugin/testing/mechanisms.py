@@ -327,8 +327,7 @@ def check_attention(
     False; no influence of padding, batch or hypotheses of other sentences; the whole sequence equals single steps;
     reordered memories and states; ``advance``; penalties; an effect of every parameter; gradients against finite
     differences in float64; float16 and bfloat16; extreme scores; the state dictionary; nothing of a batch on the
-    module. They do not know the formula: compare the weights
-    with a slow, obvious version of it in a test of your own.
+    module. They do not know the formula: compare the weights with a slow, obvious version of it in a test of your own.
 
     Args:
         name: the registered name

@@ -78,6 +78,63 @@ for t, step in enumerate((0, 1, 7)):
     torch.testing.assert_close(out.weights[0, t], scores.exp() / scores.exp().sum(), rtol=1e-6, atol=1e-8)
 """
 
+COVERAGE = """
+import math
+import tempfile
+from pathlib import Path
+import coverage_attention
+import pytest
+import torch
+from models_for_tests import make
+from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.decoding.export.onnx_folder import compare
+from fairseq_attn_plugin.decoding.export.onnx_graphs import write_graphs
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.testing import check_attention
+
+every = {"bias": "markov,fertility", "normalizer": "sparsemax", "max_normalize": True}
+for options in ({}, every, {"weight": 0.0}):
+    check_attention("coverage", **options)
+
+# the formula, one number at a time
+torch.manual_seed(1)
+module = build_attention("coverage", 3, 2, attention_hidden_dim=4, coverage_weight=0.5).double()
+torch.nn.init.normal_(module.of_coverage)
+encodings, queries = torch.randn(1, 4, 2).double(), torch.randn(1, 3, 3).double()
+u, w = module.score.vector.tolist(), module.of_coverage.tolist()
+of_keys = module.score.precompute(encodings)[0].tolist()
+of_queries = module.score.query_projection(queries)[0].tolist()
+covered, loss, expected = [0.0] * 4, 0.0, []
+for of_query in of_queries:
+    heights = [
+        math.exp(sum(u[d] * math.tanh(of_query[d] + of_keys[j][d] + w[d] * covered[j]) for d in range(4)))
+        for j in range(4)
+    ]
+    expected.append([height / sum(heights) for height in heights])
+    loss += sum(map(min, expected[-1], covered))
+    covered = [c + a for c, a in zip(covered, expected[-1])]
+memory = module.precompute(encodings)
+state, found = module.initial_state(memory), []
+for t in range(3):
+    out = module.step(queries[:, t : t + 1], memory, state, torch.tensor([[t]]))
+    state = out.state
+    found.append(out.weights[0, 0])
+torch.testing.assert_close(torch.stack(found), torch.tensor(expected).double())
+value, weight = module.penalties(memory, torch.stack(found)[None])["coverage_penalty"]
+assert value.item() == pytest.approx(loss) and weight == 0.5
+
+with pytest.raises(OptionError, match="--attention-score dot: must be additive with coverage attention"):
+    build_attention("coverage", 3, 3, score="dot")
+
+# exported, also as the prior of a latent alignment
+for name in ("coverage", "latent/coverage"):
+    model = make(name, "context", torch.float32)
+    torch.nn.init.normal_(model.decoder.attention.of_coverage)
+    with tempfile.TemporaryDirectory() as folder:
+        write_graphs(model, Path(folder))
+        assert max(compare(model, Path(folder))) < 1e-5
+"""
+
 FIELDS = """
 import pickle
 from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
@@ -111,6 +168,10 @@ assert file_options(AttnLSTMConfig) == files and len(files) >= 6
 def test_the_example_keeps_the_contract_and_its_formula_and_all_models_have_its_options():
     """Also classes that were imported before, subclasses, architectures, hydra's store, and copies by pickle."""
     assert python(FIELDS + FORMULA, EXAMPLES).stdout == ""
+
+
+def test_coverage_keeps_the_contract_and_its_formula_and_is_exported():
+    python(COVERAGE, EXAMPLES, REPO / "tests" / "support")
 
 
 MECHANISM = """

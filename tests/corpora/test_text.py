@@ -127,7 +127,7 @@ def test_processes_do_not_go_on_after_an_interruption(tmp_path):
 
 
 def test_tokens_are_those_of_sacremoses_without_its_sets_of_letters():
-    """Its tokeniser makes them anew at each full stop within a line, which took four fifths of the time."""
+    """Its tokeniser makes them anew at each full stop within a line, which took most of the time."""
     line = "The U.S. and Mr. Smith. he has No. 5, e.g. z.B. 1.5. \u00c9t\u00e9. \u00e9t\u00e9 3. Mai. a.b. 1.2. ."
     for language in ("en", "de", "fr"):
         tokens, tokenize = MosesTokenizer(language).tokenize(line), moses_tokenizer(language)

@@ -341,8 +341,9 @@ def test_models_without_attention():
     with pytest.raises(OptionError, match=r"returns attention of the shape \(2, 1, 4, 5\), must be \(1, 4, 5\)"):
         run(model, criterion(task), sample)
 
-    model = build("lstm_soft", task, attention="gaussian")
-    run(model, criterion(task), sample, train=False)
-    with pytest.raises(OptionError, match="nothing of the attention of .* is trained; .* --gaussian-trained"):
-        run(model, criterion(task), sample)
-    run(build("lstm_soft", task, attention="gaussian", gaussian_trained=True), criterion(task), sample)
+    for name in ("gaussian", "election"):
+        model = build("lstm_soft", task, attention=name)
+        run(model, criterion(task), sample, train=False)
+        with pytest.raises(OptionError, match="nothing of the attention of .* is trained; .* --gaussian-trained, w"):
+            run(model, criterion(task), sample)
+        run(build("lstm_soft", task, attention=name, gaussian_trained=True), criterion(task), sample)
