@@ -150,7 +150,7 @@ class VocabularyBlocks:
             self.d_transposed.add_(outer(features, narrow, self.products), alpha=1 / scale)
         else:
             narrow = self._cast(numerators, self.products)
-            self.d_transposed.add_(outer(features * factor, narrow, self.products))
+            self.d_transposed.add_(self._cast(outer(features * factor, narrow, self.products), self.full))
         d_features = self.prepared.matmul(narrow).to(self.full).mul_(factor)
         if self.uniform:
             share = factor.new_ones(len(features)) if weights is None else weights
