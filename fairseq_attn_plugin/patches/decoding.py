@@ -65,6 +65,10 @@ def _choosing(
         need(alignment != "soft", args, "print_alignment", hard)
     elif seq_gen_cls is None:
         seq_gen_cls = generator_class(models, decoding, alignment)
+        for model in models if alignment else ():
+            decoder: Any = getattr(model, "decoder", None)
+            if hasattr(decoder, "need_attn"):  # the hub interface turns it off, unless it was built with the option
+                decoder.need_attn = True
         if seq_gen_cls is not None:
             printed = {"print_alignment": alignment} if alignment else {}
             extra_gen_cls_kwargs = {**(extra_gen_cls_kwargs or {}), "decoding": decoding, **printed}

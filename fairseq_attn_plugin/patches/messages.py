@@ -20,7 +20,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from fairseq_attn_plugin.errors import OptionError, Rule, annotate, did_you_mean, explain_by, install_hook
 from fairseq_attn_plugin.options import flag
 
-from .wrapping import MakeWrapper, Patch, around
+from .wrapping import MakeWrapper, Patch, after, around
 
 Explanation = Callable[[Exception, Dict[str, Any]], Optional[str]]
 
@@ -267,6 +267,12 @@ def no_subwords(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     return f"{flag(name)} {getattr(arguments['cfg'], name)}: is no model of subwords ({error})" if unreadable else None
 
 
+@after
+def _found(path: Optional[str], archive_file: str) -> None:
+    if path is None:  # the hub interface then fails at joining paths
+        raise OptionError(f"{archive_file}: there is no such folder or archive of a model or of data")
+
+
 @around
 def _unless_refused(save: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A training that a user's mistake ends has nothing to save as ``crash.pt``."""
@@ -292,6 +298,7 @@ ERRORS = Patch(
     wraps={
         "fairseq.models:build_model": explained(unknown_model),
         "fairseq.options:parse_args_and_arch": explained(no_architecture),
+        "fairseq.file_utils:load_archive_file": _found,
         "fairseq.trainer:Trainer.save_checkpoint": _unless_refused,
         "fairseq.search:LexicallyConstrainedBeamSearch.init_constraints": explained(no_constraints),
         "fairseq.data.encoders.subword_nmt_bpe:SubwordNMTBPE.__init__": explained(no_subwords),

@@ -3,11 +3,14 @@
 import re
 
 import pytest
+import torch
 from fairseq.data.dictionary import Dictionary
 from fairseq_cli import generate
 from in_process import run_tool
 
 from fairseq_attn_plugin.decoding.generator import Generator
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
 from fairseq_attn_plugin.patches.wrapping import wrapped_by
 
 from cli import USER_DIR
@@ -72,3 +75,28 @@ def test_interactive(zoo, tiny_data, calls):
     outputs = [run_tool(*command, "--decoding-engine", engine, stdin=lines).stdout for engine in ("plugin", "stock")]
     assert_same_lines([re.sub(r"^W-.*$", "", output, flags=re.M) for output in outputs])
     assert calls
+
+
+@pytest.mark.parametrize("engine", ["plugin", "stock"])
+@pytest.mark.parametrize("name", ["lstm", "lstm_soft", "latent"])
+def test_the_hub_interface_gives_attention_where_it_is_asked_for(name, engine, zoo, tiny_data):
+    last = zoo(name).last
+    hub, other = (
+        AttnLSTMModel.from_pretrained(str(last.parent), last.name, str(tiny_data), **options)
+        for options in ({}, {"print_alignment": "soft"})
+    )
+    source = hub.encode("a b c")
+    engines = {} if name == "lstm" else {"decoding_engine": engine}
+    assert not hub.generate(source, **engines)[0]["attention"].numel()
+    asked, built = hub.generate(source, print_alignment="soft", **engines)[0], other.generate(source, **engines)[0]
+    assert tuple(asked["attention"].shape) == (len(source), len(asked["tokens"]))
+    assert all(torch.equal(asked[part], built[part]) for part in ("tokens", "attention", "positional_scores"))
+
+
+@pytest.mark.parametrize("wrong", [0, 2])
+def test_a_folder_that_the_hub_interface_does_not_find(wrong, zoo, tiny_data):
+    last = zoo("lstm_soft").last
+    words = [str(last.parent), last.name, str(tiny_data)]
+    words[wrong] += "nowhere"
+    with pytest.raises(OptionError, match=f"^{re.escape(words[wrong])}: there is no such folder or archive"):
+        AttnLSTMModel.from_pretrained(*words)
