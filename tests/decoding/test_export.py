@@ -98,6 +98,8 @@ def test_empty_lines_and_long_lines(exported):
     assert one == two != ""
     with pytest.raises(ValueError, match="line 2: the sentence is too long: 1024 subwords, the model takes at"):
         translator.translate(["ama", "ama " * 1024])
+    with pytest.raises(ValueError, match="^'ama bel': must be a list of lines$"):
+        translator.translate("ama bel")
     # what looks like a special symbol is not one
     assert translator.encode(["</s>", "<pad>", "<unk>", "zzz", "ama"])[:4] == [3, 3, 3, 3]
 

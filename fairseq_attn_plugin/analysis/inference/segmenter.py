@@ -59,7 +59,7 @@ class Segmenter:
         normalizer: of punctuation and Unicode, before the tokeniser; one of ``NORMALIZERS``
 
     Raises:
-        OptionError: a file is missing or has the wrong format
+        OptionError: an option is wrong, or a file is missing or has the wrong format
     """
 
     def __init__(
@@ -76,6 +76,10 @@ class Segmenter:
     ):
         if bpe_codes and sentencepiece_model:
             raise OptionError("--bpe-codes, --sentencepiece-model: give one of them, not both")
+        if tokenizer not in (None, *TOKENIZERS):
+            raise OptionError(f"--tokenizer {tokenizer}: must be one of {', '.join(TOKENIZERS)}")
+        if case not in CASES:
+            raise OptionError(f"--case {case}: must be one of {', '.join(CASES)}")
         from fairseq.data import encoders
 
         values = {f"moses_{option}": value for option, value in (moses_options or {}).items()}

@@ -39,7 +39,9 @@ def translation_of(
 
 
 def check_request(text: str, nbest: int, beam: int) -> None:
-    """Raises ``OptionError`` if ``nbest`` is less than 1 or greater than the beam, or if the text is too long."""
+    """Raises ``OptionError`` if ``nbest`` is not from 1 to ``beam``, or if the text is no string or too long."""
+    if not isinstance(text, str):
+        raise OptionError(f"{text!r}: must be a sentence; translate_all takes a list of them")
     if not 1 <= nbest <= beam:
         raise OptionError(f"--nbest {nbest}: must be from 1 to {beam}, the width of the beam")
     if len(text) > MOST_CHARACTERS:

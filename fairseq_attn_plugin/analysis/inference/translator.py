@@ -51,7 +51,8 @@ class Translator:
         text: how text is prepared: arguments of :class:`.segmenter.Segmenter`, such as ``bpe_codes`` and ``tokenizer``
 
     Raises:
-        OptionError: a file is missing or damaged, or the model returns no attention
+        OptionError: an option is wrong, a file is damaged, or the model returns no attention
+        OSError: a checkpoint or dictionary is missing
     """
 
     def __init__(
@@ -130,7 +131,12 @@ class Translator:
             texts: sentences
             nbest: how many translations of each
             batch_size: sentences that are searched together, at most
+
+        Raises:
+            OptionError: ``texts`` is one sentence
         """
+        if isinstance(texts, str):  # its letters would be translated
+            raise OptionError(f"{texts!r}: must be a list of sentences; a call of the translator takes one")
         found: List[Union[List[Translation], OptionError]] = []
         checked: Dict[int, Tuple[List[str], Tensor]] = {}
         for place, text in enumerate(texts):

@@ -105,6 +105,8 @@ class Translator:
         """The ``nbest`` best hypotheses of every line, best first; none for a line without words. Raises ``TooLong``
         (with ``skip`` says so and has none for that line), ``FloatingPointError`` where no probability is finite; both
         number the lines from ``before``."""
+        if isinstance(lines, str):  # its letters would be translated
+            raise ValueError(f"{lines!r}: must be a list of lines")
         if batch_size < 1:
             raise ValueError(f"--batch-size {batch_size}: must be at least 1")
         tokens = []

@@ -88,3 +88,18 @@ def test_a_batch_has_the_attention_of_each_sentence_alone(tiny_data, zoo):
             alone = made(text)[0]
             assert one.text == alone.text and one.unknown == alone.unknown == [1] * ("zzz" in text)
             np.testing.assert_allclose(one.record.attention, alone.record.attention, atol=1e-5)
+
+
+def test_one_sentence_is_no_list_and_a_list_no_sentence(tiny_data, zoo):
+    translate = Translator(str(tiny_data), str(zoo("reversal").last), beam=1, cpu=True)
+    with pytest.raises(OptionError, match="^'ama bel': must be a list of sentences"):
+        translate.translate_all("ama bel")
+    for wrong in (["a", "b"], None):
+        with pytest.raises(OptionError, match=r"^(\['a', 'b'\]|None): must be a sentence"):
+            translate(wrong)
+
+
+@pytest.mark.parametrize("option", ["tokenizer", "case"])
+def test_a_slip_in_how_text_is_prepared(option, tiny_data, zoo):
+    with pytest.raises(OptionError, match=f"^--{option} mosses: must be one of "):
+        Translator(str(tiny_data), str(zoo("reversal").last), cpu=True, **{option: "mosses"})
