@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("data", help="folder with the dictionaries, input0/dict.txt and label/dict.txt")
     add("--path", required=True, metavar="FILE", help="checkpoint of han, han_flat or han_mean")
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--input", metavar="FILE", help="documents as JSONL or text, with or without labels")
+    source.add_argument("--input", metavar="FILE", help="documents as JSONL, text or .csv, with or without labels")
     source.add_argument("--gen-subset", metavar="SPLIT", help="binarised split of the data folder")
     add(
         "--out",
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
         if path and written.count(os.path.realpath(path)) > 1:
             raise OptionError(f"{option} {path}: is named twice; give each output its own file")
     if args.input is not None and not os.path.isfile(args.input):
-        raise OptionError(f"--input {args.input}: there is no such file; must hold documents as JSONL or text")
+        raise OptionError(f"--input {args.input}: there is no such file; must hold documents as JSONL, text or .csv")
     classifier = load_classifier(args.data, args.path, args.cpu)
     if args.input is not None:
         for _ in text_samples(classifier, documents_of(args.input, reading, labels=False)):

@@ -1,4 +1,4 @@
-"""Converts labelled documents (JSONL or text) to lines for fairseq-preprocess, for document classification.
+"""Converts labelled documents (JSONL, text or .csv) to lines for fairseq-preprocess, for document classification.
 
     fairseq-attn documents reviews.jsonl --to text --split valid=0.1 test=0.1     # train, valid and test
     fairseq-attn documents train.jsonl --to text --name train                     # or each from its own file
@@ -43,7 +43,7 @@ def shares_of(texts: Sequence[str], rest: str) -> Dict[str, float]:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help='JSONL: {"label": ..., "sentences": [...]} (or "text"); text: LABEL<TAB>text')
+    parser.add_argument("file", help='JSONL: {"label": ..., "sentences": [...]} or "text"; text: LABEL<TAB>text; .csv')
     parser.add_argument("--to", required=True, metavar="FOLDER", help="folder for NAME.input0 and NAME.label")
     parser.add_argument("--name", default="train", help="name of the split without --split's shares (default: train)")
     parser.add_argument(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from fairseq_attn_plugin.corpora.files import read_text, split_lines
 from fairseq_attn_plugin.corpora.parallel import SHARE, SPLITS, Pair, assign, normalize
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.lines import csv_rows
 
 MOST_LINES = 20  # of a field in quotation marks; more are a mark without its end
 FEWEST = 100  # pairs
@@ -101,31 +101,8 @@ def _table(
 def _rows(path: Path, lines: Sequence[str]) -> Iterator[Tuple[int, List[str]]]:
     """The rows of a table with their line numbers. Quotation marks enclose fields in ``.csv`` alone."""
     if path.name.removesuffix(".gz").removesuffix(".xz").lower().endswith(".csv"):
-        before = 0
-        separator = max(";,\t", key=lambda one: _evenness(lines[:1000], one))
-        reader = csv.reader((line + "\n" for line in lines), delimiter=separator, strict=True)
-        try:
-            for row in reader:
-                if reader.line_num > before + MOST_LINES:
-                    raise csv.Error(f"it goes on to line {reader.line_num}")
-                yield reader.line_num, row
-                before = reader.line_num
-        except csv.Error as error:
-            raise OptionError(
-                f"{path}, line {before + 1}: is no row of a table ({error}); a quotation mark that begins a field "
-                "must end it, and one within a field is doubled"
-            ) from None
-    else:
-        yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1))
-
-
-def _evenness(lines: Sequence[str], separator: str) -> int:
-    """How many rows of a table have as many columns as its first one, which has several."""
-    try:
-        widths = [len(row) for row in csv.reader((line + "\n" for line in lines), delimiter=separator) if row]
-    except csv.Error:
-        return 0
-    return widths.count(widths[0]) if widths and widths[0] > 1 else 0
+        return csv_rows(path, lines, lines[:1000], MOST_LINES)
+    return ((number, line.split("\t")) for number, line in enumerate(lines, 1))
 
 
 def split(given: Dict[str, Optional[List[Pair]]]) -> Tuple[Dict[str, List[Pair]], List[str]]:

@@ -7,13 +7,17 @@ own end of sentence, after every sentence except the last one, which fairseq-pre
 
 ``</s>`` is always in the vocabulary, whatever its threshold, and every model knows it.
 
-Input files are in UTF-8, plain, ``.gz`` or ``.xz``, in one of two formats:
+Input files are in UTF-8, plain, ``.gz`` or ``.xz``, in one of three formats:
 
 JSONL (``.jsonl``, ``.json``)
     Each line is ``{"label": "pos", "sentences": ["the film is long .", ["i", "liked", "it", "."]]}``. ``"text"`` may
     replace ``"sentences"``. ``"id"`` (or ``"name"``) is kept. ``"label"`` may be missing if no label is needed.
 text (any other suffix)
     Each line is ``LABEL<TAB>text``, or only the text if no label is needed.
+table (``.csv``)
+    The same with commas, semicolons or tabs, where a text in quotation marks may have line ends.
+
+The first row of a text or table may name its columns ``label``, ``text``, ``id``, and others that are not read.
 
 A text is split into sentences by :func:`~fairseq_attn_plugin.text.reading.split_sentences`.
 """
@@ -24,13 +28,15 @@ import hashlib
 import random
 import sys
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from tqdm import tqdm
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.text.lines import numbered_lines, parse_json
+from fairseq_attn_plugin.text.counting import counted
+from fairseq_attn_plugin.text.lines import csv_rows, iter_lines, parse_json
 from fairseq_attn_plugin.text.reading import AS_IT_IS, Reading, split_sentences, word_splitter
 from fairseq_attn_plugin.writing import PathLike, make_folder, whole_text
 
@@ -66,41 +72,62 @@ def documents_of(path: PathLike, reading: Reading = AS_IT_IS, labels: bool = Tru
     """
     split = word_splitter(reading)
     path = Path(path)
-    suffix = path.with_suffix("").suffix if path.suffix in (".gz", ".xz") else path.suffix
-    parse = _from_json if suffix in (".jsonl", ".json") else _from_text
-    found = False
-    for number, (where, line) in enumerate(numbered_lines(path), 1):
-        if not line.strip():
-            continue
+    suffix = (path.with_suffix("") if path.suffix in (".gz", ".xz") else path).suffix.lower()
+    is_json, found = suffix in (".jsonl", ".json"), False
+    parse: Callable[[Any, Reading, Any], Document] = _from_json if is_json else _from_row
+    for number, entry in _lines(path) if is_json else _rows(path, suffix == ".csv"):
         try:
-            document = parse(line, reading, split)
+            document = parse(entry, reading, split)
             if document.label is None and labels:
-                raise ValueError("has no label; " + _LABEL_HINT[parse is _from_text])
+                raise ValueError("has no label; " + _LABEL_HINT[not is_json])
             if document.label is not None and len(document.label.split()) != 1:
-                raise ValueError(f"the label {document.label!r} must be one word without spaces")
+                raise ValueError(f"the label {document.label[:40]!r} must be one word without spaces")
         except ValueError as error:
-            raise OptionError(f"{where}: {error}") from None
+            raise OptionError(f"{path}, line {number}: {error}") from None
         found = True
         yield replace(document, line=number)
     if not found:
         raise OptionError(f"{path}: is empty; must hold a document in each line")
 
 
-_LABEL_HINT = ('must be {"label": "...", "sentences": [...]}', "must be LABEL<TAB>text")
+_LABEL_HINT = ('must be {"label": "...", "sentences": [...]}', "must be LABEL<TAB>text, or a table NAME.csv")
 
 
-def _from_text(line: str, reading: Reading, split: Callable[[str], List[str]]) -> Document:
-    if line.count("\t") > 1:
-        raise ValueError(f"has {line.count(chr(9))} tabs; must be LABEL<TAB>text or the text alone")
-    label, tab, text = line.rpartition("\t")
-    return Document(_sentences(split_sentences(text, reading.separator), split), label.strip() if tab else None)
+def _lines(path: Path) -> Iterator[Tuple[int, str]]:
+    return ((number, line) for number, line in enumerate(iter_lines(path), 1) if line.strip())
+
+
+def _rows(path: Path, is_csv: bool) -> Iterator[Tuple[int, Dict[str, str]]]:
+    """The line number of each row, and its cells by the names of the columns."""
+    rows: Iterator[Tuple[int, List[str]]] = ((number, line.split("\t")) for number, line in _lines(path))
+    if is_csv:
+        rows = csv_rows(path, iter_lines(path), list(islice(iter_lines(path), 1000)))
+    names: Optional[List[str]] = None
+    for number, row in rows:
+        if not any(map(str.strip, row)):
+            continue
+        if names is None:
+            head = [cell.strip().lower() for cell in row]
+            names = head if set(head).issuperset(["text"] if is_csv else ["label", "text"]) else []
+            if names:
+                continue
+        columns = names or ["label", "text"][-len(row) :]
+        if len(row) != len(columns):
+            expected = f"as many as the first row, {len(names)}" if names else "two, LABEL<TAB>text, or the text alone"
+            raise OptionError(f"{path}, line {number}: has {counted(len(row), 'column')}; must have {expected}")
+        yield number, dict(zip(columns, row))
+
+
+def _from_row(cells: Dict[str, str], reading: Reading, split: Callable[[str], List[str]]) -> Document:
+    sentences = _sentences(split_sentences(cells["text"], reading.separator), split)
+    return Document(sentences, cells.get("label", "").strip() or None, cells.get("id"))
 
 
 def _from_json(line: str, reading: Reading, split: Callable[[str], List[str]]) -> Document:
     try:
         values = parse_json(line)
     except ValueError as error:
-        raise ValueError(f"must be JSON ({error})") from None
+        raise ValueError(f"must be JSON, a document in each line ({error})") from None
     is_text = isinstance(values, dict) and isinstance(values.get("text"), str)
     if not is_text and not (isinstance(values, dict) and isinstance(values.get("sentences"), list)):
         raise ValueError('must be {"label": "...", "sentences": [...]}, or have a "text" in the place of its sentences')

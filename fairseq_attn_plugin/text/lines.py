@@ -14,7 +14,7 @@ import tarfile
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.writing import PathLike
@@ -95,6 +95,46 @@ def numbered_lines(path: PathLike, longest: int = LONGEST, name: Optional[str] =
 def iter_lines(path: PathLike, name: Optional[str] = None) -> Iterator[str]:
     """The lines of :func:`numbered_lines` alone."""
     return (line for _, line in numbered_lines(path, name=name))
+
+
+def csv_rows(
+    path: PathLike, lines: Iterable[str], first: Sequence[str], most_lines: int = LONGEST
+) -> Iterator[Tuple[int, List[str]]]:
+    """The rows of a table with semicolons, commas or tabs and fields in quotation marks, with their line numbers.
+
+    Args:
+        path: the file, for messages
+        lines: of the file
+        first: some of them, in which the separator is the one that gives the evenest rows
+        most_lines: of a row; more are a quotation mark without its end
+
+    Raises:
+        OptionError: a quotation mark has no end, or stands within a field
+    """
+    before = 0
+    separator = max(";,\t", key=lambda one: _evenness(first, one))
+    csv.field_size_limit(LONGEST)
+    reader = csv.reader((line + "\n" for line in lines), delimiter=separator, strict=True)
+    try:
+        for row in reader:
+            if reader.line_num > before + most_lines:
+                raise csv.Error(f"it goes on to line {reader.line_num}")
+            yield reader.line_num, row
+            before = reader.line_num
+    except csv.Error as error:
+        raise OptionError(
+            f"{path}, line {before + 1}: is no row of a table ({error}); a quotation mark that begins a field "
+            "must end it, and one within a field is doubled"
+        ) from None
+
+
+def _evenness(lines: Sequence[str], separator: str) -> int:
+    """How many rows of a table have as many columns as its first one, which has several."""
+    try:
+        widths = [len(row) for row in csv.reader((line + "\n" for line in lines), delimiter=separator) if row]
+    except csv.Error:
+        return 0
+    return widths.count(widths[0]) if widths and widths[0] > 1 else 0
 
 
 def parse_json(text: Union[str, bytes]) -> Any:

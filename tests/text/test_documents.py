@@ -78,6 +78,43 @@ def test_text_has_a_label_before_a_tab_or_none(tmp_path):
     assert list(documents_of(path, labels=False)) == [Document([["no", "label", "here"]])]
 
 
+def test_the_first_row_may_name_the_columns(tmp_path):
+    expected = [Document([["Bad"]], "neg"), Document([["text"]], "label")]
+    assert list(documents_of(written(tmp_path, "a.tsv", "Label\tText\nneg\tBad\nlabel\ttext\n"))) == expected
+    path = written(tmp_path, "b.tsv", "text\tyear\tlabel\tID\nBad\t1999\tneg\tx7\n \t\t\t\nGood\t2000\t\t\n")
+    first, second = documents_of(path, labels=False)
+    assert (first, first.line) == (Document([["Bad"]], "neg", "x7"), 2)
+    assert (second, second.line) == (Document([["Good"]], None, ""), 4)
+    with pytest.raises(OptionError, match="b.tsv, line 4: has no label"):
+        list(documents_of(path))
+    path = written(tmp_path, "c.tsv", "label\ttext\nneg\tBad\tx\n")
+    with pytest.raises(OptionError, match="c.tsv, line 2: has 3 columns; must have as many as the first row, 2"):
+        list(documents_of(path))
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_tables_of_spreadsheets(tmp_path, separator):
+    rows = ["label,text", 'neg,"Bad, film\r\nYes; ""no"""', "pos,Good"]
+    text = "\ufeff" + "\r\n".join(row.replace(",", separator, 1) for row in rows) + "\r\n"
+    expected = [Document([["Bad,", "film"], ["Yes;", '"no"']], "neg"), Document([["Good"]], "pos")]
+    path = written(tmp_path, "a.csv", text)
+    assert list(documents_of(path)) == expected and [one.line for one in documents_of(path)] == [3, 4]
+    zipped = tmp_path / "a.CSV.gz"
+    zipped.write_bytes(gzip.compress(path.read_bytes()))
+    assert list(documents_of(zipped)) == expected
+    path = written(tmp_path, "long.csv", f'pos{separator}"{"word " * 40000}"\n')
+    assert [one.words for one in documents_of(path)] == [40000]
+
+
+def test_tables_without_labels(tmp_path):
+    assert list(documents_of(written(tmp_path, "a.csv", "text\nGood\n"), labels=False)) == [Document([["Good"]])]
+    path = written(tmp_path, "b.csv", "id;text\n3;Good\n")
+    assert list(documents_of(path, labels=False)) == [Document([["Good"]], None, "3")]
+    path = written(tmp_path, "c.csv", 'pos,Good\nneg,"Bad\n')
+    with pytest.raises(OptionError, match="c.csv, line 2: is no row of a table"):
+        list(documents_of(path))
+
+
 def test_a_word_is_in_memory_once_however_often_it_occurs(tmp_path):
     one, other = documents_of(written(tmp_path, "x.txt", "a\tlong word\nb\tword\n"))
     assert one.sentences[0][1] is other.sentences[0][0]
@@ -100,7 +137,8 @@ def test_every_sentence_of_a_line_but_the_last_has_its_end_and_fairseqs_symbols_
         ("a.jsonl", '{"label": "x", "text": "\\ud83d"}\n', ["line 1", "must be JSON"]),
         ("a.jsonl", '{"text": "a"}\n', ["line 1", "has no label"]),
         ("a.txt", "pos\ta\nno label\n", ["line 2", "has no label", "LABEL<TAB>text"]),
-        ("a.txt", "pos\ta\tb\n", ["line 1", "2 tabs"]),
+        ("a.txt", "pos\ta\tb\n", ["line 1", "has 3 columns", "LABEL<TAB>text"]),
+        ("a.txt", f"{'word ' * 99}\tpos\n", ["line 1", f"the label '{'word ' * 8}' must be one word"]),
         ("a.txt", "", ["a.txt: is empty"]),
     ],
 )
