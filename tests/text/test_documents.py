@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import pytest
 from fairseq.data import Dictionary
@@ -197,10 +198,25 @@ def test_script_writes_splits(tmp_path, capsys):
     path = str(written(tmp_path, "all.jsonl", "\n".join(lines) + "\n"))
     cli.main(["documents", path, "--to", str(tmp_path / "text"), "--split", "valid=0.2", "test=0.2"])
     said = capsys.readouterr().out
-    assert "12 documents" in said and said.count("4 documents") == 2
+    assert f"{tmp_path}/text/train: 12 documents, 12 sentences, 36 words; 2 labels: a 6, b 6\n" in said
+    assert len(re.findall("4 documents, 4 sentences, 12 words; 2 labels: (a 2, b 2|b 2, a 2)\n", said)) == 2
     assert len(list((tmp_path / "text").glob("t*.input0"))) == len(list((tmp_path / "text").glob("t*.label"))) == 2
     with pytest.raises(OptionError, match="the split test of an earlier call would stay, .* in train and valid, too"):
         cli.main(["documents", path, "--to", str(tmp_path / "text"), "--split", "valid=0.3", "--seed", "2"])
     for split in ("valid", "valid=1", "valid=0.0", "a/b=0.3", "train=0.1"):
         with pytest.raises(OptionError, match=f"--split {split}: must "):
             cli.main(["documents", path, "--to", str(tmp_path / "out"), "--split", split])
+
+
+def test_text_without_spaces_between_its_words_is_pointed_out(tmp_path, capsys):
+    german = "Donaudampfschifffahrtsgesellschaft ist ein Wort."
+    for name, text in (("ja", "これは本当にすばらしい映画だ。俳優も音楽もよい。"), ("de", german)):
+        path = written(tmp_path, f"{name}.txt", f"a\t{text}\n" * 31)
+        cli.main(["documents", str(path), "--to", str(tmp_path / name)])
+    found = capsys.readouterr()
+    (line,) = found.err.splitlines()
+    assert "ja.txt: words have 15 characters on average; split text without spaces between words beforehand" in line
+    assert found.out.count("1 label: a 31\n") == 2
+    many = written(tmp_path, "many.txt", "".join(f"k{number}\ta\n" for number in range(31)))
+    cli.main(["documents", str(many), "--to", str(tmp_path / "many")])
+    assert capsys.readouterr().out.endswith("k29 1, ...\n")
