@@ -16,6 +16,7 @@ import math
 from typing import Any, List, NamedTuple, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.pages import frame
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import PathLike, whole_text
 
 STEPS = (1, 2, 4, 8)  # times the uniform weight, for legends; the last has the full colour
@@ -93,4 +94,5 @@ def draw_documents(documents: Sequence[Any], path: PathLike) -> None:
 
 def _title(document: Any) -> str:
     known = "" if document.gold is None else f"label: {document.gold}, "
-    return f"{document.id}: {known}prediction: {document.label} ({100 * document.probability:.1f} %)"
+    cut = f", cut after {counted(sum(map(len, document.sentences)), 'word')}" if document.cut else ""
+    return f"{document.id}: {known}prediction: {document.label} ({100 * document.probability:.1f} %){cut}"

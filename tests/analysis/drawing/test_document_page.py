@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from records_for_tests import draw_twelve
@@ -54,11 +55,13 @@ def test_page_tells_the_weights_and_is_escaped_and_self_contained(tmp_path):
     """Sentence 1: 1.28 times uniform; "b": 1.5 times uniform in its sentence, sqrt(1.28) 1.5 = 1.70 together."""
     parts = document([["a", "b"], ["c"]], [0.64, 0.36], word_weights=[[0.25, 0.75], [1.0]])
     nasty = document([["<script>alert(1)</script>", '"quoted"', "עברית", "中文"]], [1.0], name="<7>")
-    draw_documents([parts, nasty], tmp_path / "p.html")
+    cut = replace(document([["a", "b"], ["c"]], [0.5, 0.5]), cut=True)
+    draw_documents([parts, nasty, cut], tmp_path / "p.html")
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert '<span class="word" style="--shade:0.254" data-times="1.70">b<small>0.75</small></span>' in page
     assert 'data-times="1.28"' in page and SCALE in page and "עברית" in page
     assert "label: neg, prediction: pos (75.0 %)" in page and "&lt;7&gt;" in page
+    assert page.count("(75.0 %)") == 3 and page.count("(75.0 %), cut after 3 words</h2>") == 1
     assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
     assert not re.search(r'(src|href)=(?!"data:|"#document-)|url\(|@import', page)
     assert page.count("<script") == 1 and "script-src 'sha256-" in page
