@@ -53,7 +53,8 @@ class _Waiting(MetaPathFinder):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
         if self.looking or "fairseq" in sys.modules:
             return None
-        if name in NEED_FAIRSEQ or (name.startswith(PACKAGE + ".decoding.") and name not in LIGHT):
+        # the patches wrap functions of fairseq_cli's modules, which must not be half imported then
+        if name in (*NEED_FAIRSEQ, "fairseq_cli") or (name.startswith(PACKAGE + ".decoding.") and name not in LIGHT):
             import_module("fairseq")  # imports this part as well
             module = sys.modules.get(name)
             if module is not None:  # importlib takes the module's own specification, and would execute it again

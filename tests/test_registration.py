@@ -75,6 +75,7 @@ def test_what_reads_records_imports_neither_torch_nor_fairseq():
     [
         ("", "fairseq_attn_plugin", 20),
         ("import logging; logging.basicConfig(level=10)", "fairseq_attn_plugin.models", 10),
+        ("import fairseq_attn_plugin", "fairseq_cli.generate", 20),
     ],
 )
 def test_everything_is_registered_with_fairseq(before, first, level):
