@@ -80,7 +80,8 @@ def run(args: argparse.Namespace) -> None:
         if path and written.count(os.path.realpath(path)) > 1:
             raise OptionError(f"{option} {path}: is named twice; give each output its own file")
     if args.input is not None and not os.path.isfile(args.input):
-        raise OptionError(f"--input {args.input}: there is no such file; must hold documents as JSONL, text or .csv")
+        hint = "a pipe cannot be read twice; must hold documents as JSONL, text or .csv"
+        raise OptionError(f"--input {args.input}: there is no such file; {hint}")
     classifier = load_classifier(args.data, args.path, args.cpu)
     if args.input is not None:
         for _ in text_samples(classifier, documents_of(args.input, reading, labels=False)):

@@ -85,11 +85,10 @@ def run(args: argparse.Namespace) -> None:
         count, sentences, words = write_documents(part, Path(args.to) / name)
         sizes = zip((count, sentences, words), ("document", "sentence", "word"))
         labels = Counter(iter_lines(Path(args.to) / f"{name}.label")).most_common()
+        shown = [f"{label} {number:,}" for label, number in labels[:30]] + ["..."] * (len(labels) > 30)
         print(
             f"{Path(args.to) / name}: {', '.join(counted(*one) for one in sizes)}; "
-            f"{counted(len(labels), 'label')}: {', '.join(f'{label} {n:,}' for label, n in labels[:30])}"
-            + ", ..."
-            * (len(labels) > 30)
+            f"{counted(len(labels), 'label')}: {', '.join(shown)}"
         )
         letters = sum(map(len, iter_lines(Path(args.to) / f"{name}.input0")))
         if letters > LONG * words:

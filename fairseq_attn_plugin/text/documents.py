@@ -203,7 +203,7 @@ def split_documents(
         result[split].append(document)
     for split, part in result.items():
         if not part:
-            raise OptionError(f"{len(every)} documents are too few: the split {split} is empty")
+            raise OptionError(f"{len(first)} different documents are too few: the split {split} is empty")
     return result
 
 
