@@ -150,7 +150,10 @@ class VocabularyBlocks:
             self.d_transposed.add_(outer(features, narrow, self.products), alpha=1 / scale)
         else:
             narrow = self._cast(numerators, self.products)
-            self.d_transposed.add_(self._cast(outer(features * factor, narrow, self.products), self.full))
+            product = outer(features * factor, narrow, self.products)
+            if product.device.type == "cpu":  # a GPU casts while it adds, a processor into new memory
+                product = self._cast(product, self.full)
+            self.d_transposed.add_(product)
         d_features = self.prepared.matmul(narrow).to(self.full).mul_(factor)
         if self.uniform:
             share = factor.new_ones(len(features)) if weights is None else weights
