@@ -1,7 +1,7 @@
 """A training that is interrupted ends as one that is not, bit by bit; nothing is lost or trained by mistake.
 
 - **Several trainings in one process** (``fairseq-hydra-train -m``): stock keeps the best scores as attributes of two
-  functions, where they outlive the training. They are forgotten when a trainer is made.
+  functions, and writers for TensorBoard, where they outlive the training. They are forgotten when a trainer is made.
 - **The order of batches:** stock forms the batches once, by random numbers of the epoch in which a process starts. Here
   it starts at epoch 1 and moves on. The loader is that of the starting epoch, too: ``--curriculum N`` went on without
   shuffling for ever. Tasks whose batches are made anew for each epoch get those of the epoch.
@@ -44,12 +44,15 @@ logger = logging.getLogger(__name__)
 
 @before
 def _forgetting(*_args: Any, **_options: Any) -> None:
-    """Deletes the best scores that fairseq keeps as attributes of functions."""
+    """Deletes the best scores that fairseq keeps as attributes of functions, and its writers for TensorBoard."""
     from fairseq import checkpoint_utils
+    from fairseq.logging import progress_bar
 
     for function in (checkpoint_utils.save_checkpoint, stops_early()):
         for attribute in {"best", "num_runs"} & vars(function).keys():
             delattr(function, attribute)
+    progress_bar._close_writers()
+    progress_bar._tensorboard_writers.clear()
 
 
 def stops_early() -> Any:
@@ -63,7 +66,8 @@ def stops_early() -> Any:
 
 MULTIRUN = Patch(
     name="multirun",
-    reason="in a sweep, a job's checkpoint_best.pt and --patience depend on the scores of the jobs before it",
+    reason="in a sweep, a job's checkpoint_best.pt and --patience depend on the scores of the jobs before it, and "
+    "--tensorboard-logdir on their folders",
     wraps={"fairseq.trainer:Trainer.__init__": _forgetting},
 )
 

@@ -244,6 +244,15 @@ def test_a_worse_training_writes_its_best_checkpoint(short, tmp_path):
         assert (tmp_path / folder / "checkpoint_best.pt").exists(), folder
 
 
+def test_each_training_has_its_own_curves(short, tmp_path, monkeypatch):
+    """hydra changes into the folder of a job, where --tensorboard-logdir may be relative."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        short(1, "--lr", 1.0, "--save-dir", tmp_path / folder, "--tensorboard-logdir", "curves")
+        assert len(list((tmp_path / folder / "curves").glob("train/events.*"))) == 1, folder
+
+
 # ---- what has ended, and what is not there
 
 
