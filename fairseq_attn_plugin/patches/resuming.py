@@ -14,7 +14,7 @@
 - **Checkpoints are whole:** all are written beside their places, as ``NAME.pt.partial``, down to the disk, and renamed;
   they are copies and not links.
 - **A training that has ended** trains no further, whether ``--max-update``, ``--patience`` or ``--stop-time-hours`` has
-  ended it. A ``--restore-file`` must be there.
+  ended it. A ``--restore-file`` must be there, and so must the file of ``--continue-once``.
 """
 
 import contextlib
@@ -337,12 +337,14 @@ def _where_there_is_something_to_do(load: Callable[..., Any], cfg: Any, trainer:
     path = cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt")
     last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
     begins = cfg.restore_file == "checkpoint_last.pt" or os.path.abspath(path) == os.path.abspath(last)
+    is_new, once = not PathManager.exists(last), getattr(cfg, "continue_once", None)
+    if begins and is_new and once is not None and not PathManager.isfile(once):
+        raise OptionError(f"--continue-once {once}: no such file; leave it out to begin in --save-dir {cfg.save_dir}")
     if not begins and not PathManager.isfile(path):
         raise OptionError(
             f"--restore-file {path}: no such file; leave it out to continue what is in --save-dir {cfg.save_dir}, "
             "or to begin there"
         )
-    is_new = not PathManager.exists(last)
     extra_state, iterator = load(cfg, trainer, **options)
     if is_new and cfg.finetune_from_model is not None:
         trainer._previous_training_time = 0  # that of another training, which --stop-time-hours does not limit
@@ -374,6 +376,6 @@ def _limit(trainer: Any, iterator: Any, without_improvement: int) -> Optional[st
 
 RESTARTS = Patch(
     name="restarts",
-    reason="a finished training makes one more update; a mistyped --restore-file trains from scratch",
+    reason="a finished training makes one more update; a mistyped --restore-file or --continue-once begins anew",
     wraps={"fairseq.checkpoint_utils:load_checkpoint": _where_there_is_something_to_do},
 )

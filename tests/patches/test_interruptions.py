@@ -268,9 +268,11 @@ def times(folder):
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
-def test_a_mistyped_restore_file_is_refused(words, tmp_path):
+def test_a_mistyped_file_to_go_on_from_is_refused(words, tmp_path):
     error = run_tool(*words("--restore-file", tmp_path / "run" / "chekpoint1.pt"), fails=True).error
     assert error.startswith(f"--restore-file {tmp_path}/run/chekpoint1.pt: no such file; leave it out")
+    error = run_tool(*words("--continue-once", "chekpoint1.pt"), fails=True).error
+    assert error == f"--continue-once chekpoint1.pt: no such file; leave it out to begin in --save-dir {tmp_path}/run"
     assert list((tmp_path / "run").iterdir()) == []
 
 
