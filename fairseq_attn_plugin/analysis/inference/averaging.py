@@ -17,6 +17,7 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 import fairseq_attn_plugin  # noqa: F401  (checks checkpoints when they are read)
 from fairseq_attn_plugin.checkpoints import architecture, check_finite, origin, plain_config
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import flag
 from fairseq_attn_plugin.patches.resuming import checkpoints
 from fairseq_attn_plugin.writing import whole_file
 
@@ -54,7 +55,8 @@ def _has_mean(value: Any) -> bool:
 
 def _check_same(first: Dict[str, Any], state: Dict[str, Any], name: str, path: str) -> None:
     """Raises ``OptionError`` unless both are of one training, or of trainings that began with the same parameters."""
-    arches = [architecture(_section(one, "model")) for one in (state, first)]
+    models = [_section(one, "model") for one in (state, first)]
+    arches = [architecture(model) for model in models]
     shapes = {key: getattr(value, "shape", None) for key, value in state["model"].items()}
     other = next((key for key in {**first["model"], **shapes} if shapes.get(key) != first["model"].get(key)), None)
     if arches[0] != arches[1] or other is not None:
@@ -63,6 +65,14 @@ def _check_same(first: Dict[str, Any], state: Dict[str, Any], name: str, path: s
             f"{path}: is another model than {name}: {differs}; an average needs checkpoints of one model, such as "
             "those of one training"
         )
+    # sparsemax has the parameters of softmax
+    kinds = [{n: v for n, v in one.items() if n.startswith("attention") and isinstance(v, str)} for one in models]
+    for option, kind in kinds[0].items():
+        if kinds[1].get(option, kind) != kind:
+            raise OptionError(
+                f"{path}: has {flag(option)} {kind}, {name} {kinds[1][option]}; an average needs one attention. --path "
+                f"{name}:{path} translates with the mean of their predictions"
+            )
     began = [origin(_section(one, "checkpoint")) for one in (state, first)]
     seeds = [_section(one, "common").get("seed") for one in (state, first)]
     if seeds[0] != seeds[1] and (began[0] is None or began[0] != began[1]):

@@ -30,6 +30,7 @@ def trained(tiny_data, tmp_path_factory):
     train(tiny_data, folder / "seed2", "lstm_soft", "--seed", "2", "--max-epoch", "1")
     train(tiny_data, folder / "wide", "lstm_soft", "--encoder-embed-dim", "24", "--max-epoch", "1")
     train(tiny_data, folder / "adm", "lstm_adm", "--max-epoch", "1")
+    train(tiny_data, folder / "sparse", "lstm_soft", "--attention-normalizer", "sparsemax", "--max-epoch", "1")
     first = folder / "soft" / "checkpoint4.pt"
     tuned = ["--seed", "3", "--max-epoch", "2", "--finetune-from-model", first]
     train(tiny_data, folder / "tuned", "lstm_soft", *tuned)
@@ -101,6 +102,7 @@ def test_which_are_chosen(trained, tmp_path):
     (["soft/checkpoint1.pt", "seed2/checkpoint1.pt"], "--seed 2, .* with 1; .*no average. --path"),
     (["soft/checkpoint1.pt", "wide/checkpoint1.pt"], "encoder.embed_tokens.weight differs; .*of one model"),
     (["soft/checkpoint1.pt", "adm/checkpoint1.pt"], "is another model than .*: lstm_adm and lstm_soft"),
+    (["soft/checkpoint1.pt", "sparse/checkpoint1.pt"], "has --attention-normalizer sparsemax, .* softmax; .* --path"),
     (["soft/checkpoint1.pt", "soft/checkpoint1.pt"], "must be two or more"),
     (["soft/checkpoint1.pt"], "must be two or more, or a folder with --last N or --best N"),
     (["soft", "adm", "--best", "2"], "--best 2: chooses from one folder, 2 given"),
