@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
 from fairseq_attn_plugin.errors import OptionError, install_hook
-from fairseq_attn_plugin.writing import make_folder, write_json
+from fairseq_attn_plugin.writing import check_output, make_folder, write_json
 
 from .files import read_text, split_lines
 
@@ -84,6 +84,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("--classifier", choices=("logistic", "svm"), default="logistic", help="(default: logistic)")
     args = parser.parse_args(words)
     make_folder("--out", args.out.parent)
+    check_output("--out", args.out, args.text.glob("*"))
     try:
         result = evaluate(args.text, args.classifier)
     except ImportError:

@@ -174,3 +174,6 @@ def test_baseline_finds_the_word_that_tells(classifier, tmp_path, capsys):
     (tmp_path / "train.label").write_text("pos\n" * len((tmp_path / "train.label").read_text().splitlines()))
     with pytest.raises(OptionError, match="^.*: cannot be classified: .*class"):
         tfidf.main([str(tmp_path), "--classifier", classifier, "--out", str(tmp_path / "x.json")])
+    for out, reason in (("test.label", "is one of the files that are read"), ("seed1", "it is a folder")):
+        with pytest.raises(OptionError, match=f"--out .*{out}: .*{reason}"):
+            tfidf.main([str(tmp_path), "--classifier", classifier, "--out", str(tmp_path / out)])
