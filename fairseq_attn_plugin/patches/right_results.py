@@ -167,18 +167,30 @@ UNKNOWN_WORDS = Patch(
 # ---- log file
 
 
+def _close_files(name: str) -> None:
+    for handler in list(logging.getLogger(name).handlers):
+        if isinstance(handler, logging.FileHandler):
+            logging.getLogger(name).removeHandler(handler)
+            handler.close()
+
+
 @before
 def _with_one_handler(*_args: Any, **options: Any) -> None:
-    from fairseq.logging.progress_bar import logger as logger_of_file
+    if options.get("log_file"):
+        _close_files("fairseq.logging.progress_bar")
 
-    for handler in list(logger_of_file.handlers) if options.get("log_file") else ():
-        if isinstance(handler, logging.FileHandler):
-            logger_of_file.removeHandler(handler)
-            handler.close()
+
+@before
+def _without_that_of_the_training_before(*_args: Any, **_options: Any) -> None:
+    for name in ("fairseq_cli.train", "fairseq.logging.progress_bar"):
+        _close_files(name)
 
 
 LOG_FILE = Patch(
     name="log_file",
-    reason="--log-file has each line as often as epochs have begun",
-    wraps={"fairseq.logging.progress_bar:progress_bar": _with_one_handler},
+    reason="--log-file has each line as often as epochs have begun, and in a sweep those of the jobs after it",
+    wraps={
+        "fairseq.logging.progress_bar:progress_bar": _with_one_handler,
+        "fairseq.distributed.utils:call_main": _without_that_of_the_training_before,
+    },
 )

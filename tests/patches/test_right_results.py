@@ -129,3 +129,7 @@ def test_lines_stand_in_the_file_once(tiny_data, tmp_path):
     assert set(lines.values()) == {1}, lines
     assert sum("valid on 'valid' subset" in line for line in lines) == 2
     assert {line[:9] for line in lines} == {"epoch 001", "epoch 002"}
+    # the jobs of a hydra sweep are trainings of one process
+    before = (tmp_path / "log").read_text()
+    train(tiny_data, tmp_path, *options, "--log-file", tmp_path / "next", updates=1)
+    assert "num_updates 1" in (tmp_path / "next").read_text() and (tmp_path / "log").read_text() == before
