@@ -11,6 +11,8 @@ from fairseq_attn_plugin.errors import OptionError
 from .messages import explained
 from .wrapping import Patch, after
 
+GREATEST = ("accuracy", "bleu", "macro_f1")  # metrics of which more is better
+
 
 @after
 def _looking_ahead(_loaded: Any, cfg: Any, trainer: Any, **_options: Any) -> None:
@@ -18,6 +20,11 @@ def _looking_ahead(_loaded: Any, cfg: Any, trainer: Any, **_options: Any) -> Non
         return
     if cfg.best_checkpoint_metric == "bleu" and getattr(trainer.cfg.task, "eval_bleu", None) is False:
         raise OptionError("--best-checkpoint-metric bleu: needs --eval-bleu")
+    if cfg.best_checkpoint_metric in GREATEST and not cfg.maximize_best_checkpoint_metric:
+        raise OptionError(
+            f"--best-checkpoint-metric {cfg.best_checkpoint_metric}: is best where it is greatest, and "
+            "checkpoint_best.pt would be the worst; add --maximize-best-checkpoint-metric"
+        )
     dummy = trainer._dummy_batch  # of the training data, which a process without a batch takes
     for subset in trainer.cfg.dataset.valid_subset.split(","):
         trainer.get_valid_iterator(subset)

@@ -20,6 +20,7 @@ from cli import TINY, USER_DIR, start_cli
 def test_meters_of_bleu_are_read(tiny_data, tmp_path):
     """The task's own BLEU keeps numpy arrays among the meters of a checkpoint; training goes on with them."""
     bleu = ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 10}', "--best-checkpoint-metric", "bleu"]
+    bleu += ["--maximize-best-checkpoint-metric"]
     for updates in (1, 2):
         log = train(tiny_data, tmp_path, *TINY["transformer"], *bleu, updates=updates).log
     assert "Loaded checkpoint" in log and f"num_updates {updates}" in log
