@@ -7,7 +7,9 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, Optional, TextIO, Union
+from typing import Any, BinaryIO, Dict, Iterable, Iterator, Optional, TextIO, Union
+
+import portalocker
 
 from fairseq_attn_plugin.errors import OptionError
 
@@ -57,7 +59,7 @@ def whole_file(path: Any, failure: str, follow: bool = True) -> Iterator[Path]:
         follow: whether a symbolic link stays, and its target is written; otherwise the file takes its place
 
     Raises:
-        OptionError: the file cannot be written
+        OptionError: the file cannot be written, or another process is writing it
     """
     if _is_special(Path(path)):
         try:
@@ -68,8 +70,15 @@ def whole_file(path: Any, failure: str, follow: bool = True) -> Iterator[Path]:
     path = os.path.realpath(path) if follow else path
     partial = Path(f"{path}.partial")
     try:
-        yield partial
-        os.replace(partial, path)
+        with open(partial, "ab") as held:
+            _lock(held, failure)
+            try:
+                yield partial
+                os.replace(partial, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    partial.unlink()
+                raise
     except (OSError, RuntimeError) as error:
         reason: Optional[BaseException] = error  # torch reports what the system says as a fault in its format
         while reason is not None and not isinstance(reason, OSError):
@@ -77,9 +86,16 @@ def whole_file(path: Any, failure: str, follow: bool = True) -> Iterator[Path]:
         if reason is None:
             raise
         raise OptionError(f"{failure}: {reason.strerror or reason}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
+
+
+def _lock(stream: BinaryIO, failure: str) -> None:
+    """Keeps a second process from writing the same file; the lock ends with the stream."""
+    try:
+        portalocker.lock(stream, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+    except portalocker.AlreadyLocked:
+        raise OptionError(f"{failure}: another process is writing it") from None
+    except portalocker.LockException:  # some network file systems have no locks; writing works without
+        return
 
 
 def _is_special(path: Path) -> bool:

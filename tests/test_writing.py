@@ -24,6 +24,18 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path):
         stream.write("a folder is in the way")
 
 
+def test_two_processes_do_not_write_one_file(tmp_path):
+    """A lock belongs to an opened file: two blocks of one process stand for those of two."""
+    path = tmp_path / "out"
+    with whole_text(path, "failed") as stream:
+        stream.write("first, ")
+        stream.flush()
+        with pytest.raises(OptionError, match="^failed: another process is writing it$"), whole_text(path, "failed"):
+            pass
+        stream.write("whole")
+    assert path.read_text() == "first, whole" and list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_full_disk_is_named_where_torch_speaks_of_its_format(tmp_path):
     """torch's writer raises RuntimeError from what the stream raised."""
