@@ -71,7 +71,7 @@ def whole_file(path: Any, failure: str, follow: bool = True) -> Iterator[Path]:
     partial = Path(f"{path}.partial")
     try:
         with open(partial, "ab") as held:
-            _lock(held, failure)
+            lock(held, failure)
             try:
                 yield partial
                 os.replace(partial, path)
@@ -88,8 +88,16 @@ def whole_file(path: Any, failure: str, follow: bool = True) -> Iterator[Path]:
         raise OptionError(f"{failure}: {reason.strerror or reason}") from None
 
 
-def _lock(stream: BinaryIO, failure: str) -> None:
-    """Keeps a second process from writing the same file; the lock ends with the stream."""
+def lock(stream: BinaryIO, failure: str) -> None:
+    """Keeps a second process from writing the same file; the lock ends with the stream.
+
+    Args:
+        stream: of the unfinished file
+        failure: beginning of the message
+
+    Raises:
+        OptionError: another process has the lock
+    """
     try:
         portalocker.lock(stream, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
     except portalocker.AlreadyLocked:

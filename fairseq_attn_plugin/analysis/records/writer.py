@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Iterator
 
 import numpy as np
-import portalocker
 
 from fairseq_attn_plugin.analysis.records.files import header_line, parse_header, partial_path, to_line
 from fairseq_attn_plugin.analysis.records.record import SUFFIX, Header, Record
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import PathLike
+from fairseq_attn_plugin.writing import PathLike, lock
 
 
 class RecordWriter:
@@ -68,20 +67,14 @@ class RecordWriter:
         """Opens and locks the unfinished file, not one that another process has just finished and renamed."""
         while True:
             self._stream = open(self.partial, "a+b")  # noqa: SIM115
-            self._lock()
+            try:
+                lock(self._stream, f"--out {self.path}")
+            except OptionError:
+                self._stream.close()
+                raise
             if self.partial.exists() and os.path.samestat(os.fstat(self._stream.fileno()), os.stat(self.partial)):
                 return
             self._stream.close()
-
-    def _lock(self) -> None:
-        """Keeps a second process from writing into the same file."""
-        try:
-            portalocker.lock(self._stream, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
-        except portalocker.AlreadyLocked:
-            self._stream.close()
-            raise OptionError(f"--out {self.path}: another process is writing it") from None
-        except portalocker.LockException:  # some network file systems have no locks; writing works without
-            return
 
     def _recover(self) -> int:
         """Counts the complete lines of an interrupted run; returns their number of bytes."""

@@ -12,6 +12,7 @@ from refusals import refuses
 from fairseq_attn_plugin.analysis.drawing.panels import panel_of
 from fairseq_attn_plugin.analysis.outputs.comparison import compare
 from fairseq_attn_plugin.analysis.records import files
+from fairseq_attn_plugin.analysis.records import writer as writing_records
 from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
 from fairseq_attn_plugin.analysis.records.record import Record, shown_units
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
@@ -197,14 +198,13 @@ def test_a_writer_that_came_between_locking_and_renaming_begins_anew(tmp_path, m
     first = RecordWriter(path, open_records(write_records(tmp_path / "all.jsonl")).header)
     for one in open_records(tmp_path / "all.jsonl"):
         first.write(one)
-    lock = RecordWriter._lock
 
-    def finish_and_lock(self):
-        monkeypatch.setattr(RecordWriter, "_lock", lock)
+    def finish_and_lock(*args):
+        monkeypatch.undo()
         first.finish()
-        lock(self)
+        writing_records.lock(*args)
 
-    monkeypatch.setattr(RecordWriter, "_lock", finish_and_lock)
+    monkeypatch.setattr(writing_records, "lock", finish_and_lock)
     other = replace(first.header, target="beam 5")
     second = RecordWriter(path, other, replace=True)
     assert second.done == 0 and [one.id for one in open_records(path)] == [0, 1, 2]
