@@ -60,7 +60,7 @@ class Document:
 
 
 def documents_of(path: PathLike, reading: Reading = AS_IT_IS, labels: bool = True) -> Iterator[Document]:
-    """Yields the documents of a JSONL or text file, one at a time.
+    """Yields the documents of a file, one at a time.
 
     Args:
         path: file in one of the formats of the module's docstring
@@ -120,7 +120,7 @@ def _rows(path: Path, is_csv: bool) -> Iterator[Tuple[int, Dict[str, str]]]:
 
 def _from_row(cells: Dict[str, str], reading: Reading, split: Callable[[str], List[str]]) -> Document:
     sentences = _sentences(split_sentences(cells["text"], reading.separator), split)
-    return Document(sentences, cells.get("label", "").strip() or None, cells.get("id"))
+    return Document(sentences, cells.get("label", "").strip() or None, cells.get("id") or None)
 
 
 def _from_json(line: str, reading: Reading, split: Callable[[str], List[str]]) -> Document:

@@ -85,7 +85,7 @@ def test_the_first_row_may_name_the_columns(tmp_path):
     path = written(tmp_path, "b.tsv", "text\tyear\tlabel\tID\nBad\t1999\tneg\tx7\n \t\t\t\nGood\t2000\t\t\n")
     first, second = documents_of(path, labels=False)
     assert (first, first.line) == (Document([["Bad"]], "neg", "x7"), 2)
-    assert (second, second.line) == (Document([["Good"]], None, ""), 4)
+    assert (second, second.line) == (Document([["Good"]]), 4)
     with pytest.raises(OptionError, match="b.tsv, line 4: has no label"):
         list(documents_of(path))
     path = written(tmp_path, "c.tsv", "label\ttext\nneg\tBad\tx\n")
