@@ -14,7 +14,7 @@ import torch
 
 from fairseq_attn_plugin.checkpoints import architecture, check_finite, plain_config
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import whole_file
+from fairseq_attn_plugin.writing import make_folder, whole_file
 
 
 def export_direction(checkpoint: str, direction: str, out: str, force: bool = False) -> Dict[str, Any]:
@@ -42,10 +42,9 @@ def export_direction(checkpoint: str, direction: str, out: str, force: bool = Fa
         raise OptionError(f"--out {out}: exists; {remedy}")
     state = checkpoint_utils.load_checkpoint_to_cpu(checkpoint)
     exported = _one_direction(state, checkpoint, direction)
-    with whole_file(out, f"--out {out}: cannot be written") as unfinished:
-        os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
-        with open(unfinished, "wb") as stream:  # whose errors say why
-            torch.save(exported, stream)
+    make_folder("--out", os.path.dirname(out) or ".")
+    with whole_file(out, f"--out {out}: cannot be written") as unfinished, open(unfinished, "wb") as stream:
+        torch.save(exported, stream)  # to a stream, whose errors say why
     return exported
 
 
