@@ -70,8 +70,7 @@ def whole_file(path: Any, failure: str, follow: bool = True) -> Iterator[Path]:
     path = os.path.realpath(path) if follow else path
     partial = Path(f"{path}.partial")
     try:
-        with open(partial, "ab") as held:
-            lock(held, failure)
+        with open_alone(partial, failure):
             try:
                 yield partial
                 os.replace(partial, path)
@@ -88,22 +87,28 @@ def whole_file(path: Any, failure: str, follow: bool = True) -> Iterator[Path]:
         raise OptionError(f"{failure}: {reason.strerror or reason}") from None
 
 
-def lock(stream: BinaryIO, failure: str) -> None:
-    """Keeps a second process from writing the same file; the lock ends with the stream.
+def open_alone(path: Path, failure: str) -> BinaryIO:
+    """Opens an unfinished file to read and append, locked, and not one that another process has just finished.
 
     Args:
-        stream: of the unfinished file
+        path: of the file; the lock ends with the stream
         failure: beginning of the message
 
     Raises:
         OptionError: another process has the lock
     """
-    try:
-        portalocker.lock(stream, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
-    except portalocker.AlreadyLocked:
-        raise OptionError(f"{failure}: another process is writing it") from None
-    except portalocker.LockException:  # some network file systems have no locks; writing works without
-        return
+    while True:
+        stream = open(path, "a+b")  # noqa: SIM115
+        try:
+            portalocker.lock(stream, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+        except portalocker.AlreadyLocked:
+            stream.close()
+            raise OptionError(f"{failure}: another process is writing it") from None
+        except portalocker.LockException:  # some network file systems have no locks; writing works without
+            pass
+        if path.exists() and os.path.samestat(os.fstat(stream.fileno()), os.stat(path)):  # it was not renamed
+            return stream
+        stream.close()
 
 
 def _is_special(path: Path) -> bool:

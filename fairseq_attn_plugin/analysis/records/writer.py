@@ -13,7 +13,7 @@ import numpy as np
 from fairseq_attn_plugin.analysis.records.files import header_line, parse_header, partial_path, to_line
 from fairseq_attn_plugin.analysis.records.record import SUFFIX, Header, Record
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import PathLike, lock
+from fairseq_attn_plugin.writing import PathLike, open_alone
 
 
 class RecordWriter:
@@ -41,7 +41,7 @@ class RecordWriter:
         self.done = self.next = 0
         self._written = False
         with self._writing():
-            self._open()
+            self._stream = open_alone(self.partial, f"--out {self.path}")
             try:
                 self._stream.seek(0)
                 whole = self._recover() if resume else 0
@@ -62,19 +62,6 @@ class RecordWriter:
             yield
         except OSError as error:
             raise OptionError(f"--out {self.path}: cannot be written: {error.strerror or error}") from None
-
-    def _open(self) -> None:
-        """Opens and locks the unfinished file, not one that another process has just finished and renamed."""
-        while True:
-            self._stream = open(self.partial, "a+b")  # noqa: SIM115
-            try:
-                lock(self._stream, f"--out {self.path}")
-            except OptionError:
-                self._stream.close()
-                raise
-            if self.partial.exists() and os.path.samestat(os.fstat(self._stream.fileno()), os.stat(self.partial)):
-                return
-            self._stream.close()
 
     def _recover(self) -> int:
         """Counts the complete lines of an interrupted run; returns their number of bytes."""

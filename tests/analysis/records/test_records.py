@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import portalocker
 import pytest
 from records_for_tests import diagonal, record, write_records
 from refusals import refuses
@@ -12,7 +13,6 @@ from refusals import refuses
 from fairseq_attn_plugin.analysis.drawing.panels import panel_of
 from fairseq_attn_plugin.analysis.outputs.comparison import compare
 from fairseq_attn_plugin.analysis.records import files
-from fairseq_attn_plugin.analysis.records import writer as writing_records
 from fairseq_attn_plugin.analysis.records.files import open_records, partial_path
 from fairseq_attn_plugin.analysis.records.record import Record, shown_units
 from fairseq_attn_plugin.analysis.records.writer import RecordWriter
@@ -202,9 +202,9 @@ def test_a_writer_that_came_between_locking_and_renaming_begins_anew(tmp_path, m
     def finish_and_lock(*args):
         monkeypatch.undo()
         first.finish()
-        writing_records.lock(*args)
+        portalocker.lock(*args)
 
-    monkeypatch.setattr(writing_records, "lock", finish_and_lock)
+    monkeypatch.setattr(portalocker, "lock", finish_and_lock)
     other = replace(first.header, target="beam 5")
     second = RecordWriter(path, other, replace=True)
     assert second.done == 0 and [one.id for one in open_records(path)] == [0, 1, 2]
