@@ -62,7 +62,7 @@ def test_the_line_is_named(tmp_path):
     ):
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     de, en, links = (str(tmp_path / name) for name in ("de", "en", "links"))
-    with pytest.raises(OptionError, match=r"links, line 2: has the white space U\+00A0"):
+    with pytest.raises(OptionError, match=r"^\S*de, line 2: has the white space U\+00A0"):
         convert_file(links, de, en, tmp_path / "out")
 
 

@@ -80,9 +80,10 @@ def convert_file(
                     f"{' and '.join(short)}: ends after line {number - 1}; each line of the three files must be a "
                     "sentence pair"
                 )
+            words = [_words_of(f"{path}, line {number}", line, subwords) for path, line in zip(paths[1:], lines[1:])]
             try:
                 given = parse_alignment(lines[0])
-                changed = to_subwords(given.sure, *(words_of(tokens(line), subwords) for line in lines[1:]))
+                changed = to_subwords(given.sure, *words)
             except ValueError as error:
                 raise OptionError(f"{alignments}, line {number}: {error}") from None
             stream.write(" ".join(f"{i}-{j}" for i, j in changed) + "\n")
@@ -95,6 +96,13 @@ def convert_file(
                 + (f"; {possible} links are only possible, as in 0p0" if possible else "")
             )
     return LinkCounts(number, written, unaligned, possible)
+
+
+def _words_of(where: str, line: str, subwords: str) -> List[int]:
+    try:
+        return words_of(tokens(line), subwords)
+    except ValueError as error:
+        raise OptionError(f"{where}: {error}") from None
 
 
 def add_conversion_options(parser: Any) -> None:
