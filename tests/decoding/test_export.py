@@ -518,6 +518,8 @@ def test_translate_searches_as_the_folder_was_exported(exported, lines, capsys):
     assert found[0] != found[1] and found[0] != found[2]
     cli.main(["translate", exported("reversal", "--beam", "7"), lines[0], "--nbest", "6"])
     assert len(capsys.readouterr().out.splitlines()) >= 6
+    with pytest.raises(OptionError, match="^--nbest 8: must be from 1 to 7, the width of the beam$"):
+        cli.main(["translate", exported("reversal", "--beam", "7"), lines[0], "--nbest", "8"])
 
 
 def test_an_error_of_a_library_is_one_line(exported, monkeypatch):

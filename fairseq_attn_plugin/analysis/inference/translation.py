@@ -38,12 +38,16 @@ def translation_of(
     return Translation(text_of(record.target), score, record, unknown, *words, text_of(copied))
 
 
-def check_request(text: str, nbest: int, beam: int) -> None:
-    """Raises ``OptionError`` if ``nbest`` is not from 1 to ``beam``, or if the text is no string or too long."""
-    if not isinstance(text, str):
-        raise OptionError(f"{text!r}: must be a sentence; translate_all takes a list of them")
+def check_nbest(nbest: int, beam: int) -> None:
+    """Raises ``OptionError`` if ``nbest`` is not from 1 to ``beam``."""
     if not 1 <= nbest <= beam:
         raise OptionError(f"--nbest {nbest}: must be from 1 to {beam}, the width of the beam")
+
+
+def check_text(text: str) -> None:
+    """Raises ``OptionError`` if the text is no string or too long."""
+    if not isinstance(text, str):
+        raise OptionError(f"{text!r}: must be a sentence; translate_all takes a list of them")
     if len(text) > MOST_CHARACTERS:
         raise OptionError(f"the sentence is too long: {len(text)} characters, at most {MOST_CHARACTERS} are read")
 
@@ -77,13 +81,15 @@ class ExportedTranslator:
         """As :meth:`.translator.Translator.translate_all`.
 
         Raises:
-            OptionError: probabilities are not finite: the model is at fault, not the sentence
+            OptionError: ``nbest`` is less than 1 or greater than the width of the beam; probabilities are not finite:
+                the model is at fault, not the sentence
         """
+        check_nbest(nbest, self._beam)
         refused: Dict[int, OptionError] = {}
         tokens: List[List[str]] = []
         for place, text in enumerate(texts):
             try:
-                check_request(text, nbest, self._beam)
+                check_text(text)
                 tokens.append(self._translator.tokens(text))
             except ValueError as error:
                 refused[place] = OptionError(str(error))

@@ -27,7 +27,7 @@ from fairseq_attn_plugin.analysis.inference.forcing import unmoved
 from fairseq_attn_plugin.analysis.inference.loading import load_models
 from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, text_options
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence, indices_of
-from fairseq_attn_plugin.analysis.inference.translation import Translation, check_request, translation_of
+from fairseq_attn_plugin.analysis.inference.translation import Translation, check_nbest, check_text, translation_of
 from fairseq_attn_plugin.analysis.records.record import Record
 from fairseq_attn_plugin.decoding.export.runtime import one_line
 from fairseq_attn_plugin.decoding.options import DecodingOptions
@@ -115,7 +115,8 @@ class Translator:
             OptionError: ``text`` has no word, has more than ``MOST_CHARACTERS`` characters or is too long for the
                 model; ``nbest`` is less than 1 or greater than the width of the beam
         """
-        tokens, ids = self._checked(text, nbest)
+        check_nbest(nbest, self.beam)
+        tokens, ids = self._checked(text)
         (hypotheses,) = self._search([ids])
         return [self._translation(tokens, ids, one) for one in hypotheses[:nbest]]
 
@@ -133,15 +134,16 @@ class Translator:
             batch_size: sentences that are searched together, at most
 
         Raises:
-            OptionError: ``texts`` is one sentence
+            OptionError: ``texts`` is one sentence, or ``nbest`` is less than 1 or greater than the width of the beam
         """
+        check_nbest(nbest, self.beam)
         if isinstance(texts, str):  # its letters would be translated
             raise OptionError(f"{texts!r}: must be a list of sentences; a call of the translator takes one")
         found: List[Union[List[Translation], OptionError]] = []
         checked: Dict[int, Tuple[List[str], Tensor]] = {}
         for place, text in enumerate(texts):
             try:
-                checked[place] = self._checked(text, nbest)
+                checked[place] = self._checked(text)
                 found.append([])
             except OptionError as error:
                 found.append(error)
@@ -177,13 +179,9 @@ class Translator:
             found[place] = hypotheses
         return found
 
-    def _checked(self, text: str, nbest: int) -> Tuple[List[str], Tensor]:
-        """The tokens of a text and their indices.
-
-        Raises:
-            OptionError: as a call
-        """
-        check_request(text, nbest, self.beam)
+    def _checked(self, text: str) -> Tuple[List[str], Tensor]:
+        """The tokens of a text and their indices; raises ``OptionError`` as a call does."""
+        check_text(text)
         tokens, ids = self.encode(text)
         if not tokens:
             raise OptionError("there is no word to translate")

@@ -94,6 +94,8 @@ def test_one_sentence_is_no_list_and_a_list_no_sentence(tiny_data, zoo):
     translate = Translator(str(tiny_data), str(zoo("reversal").last), beam=1, cpu=True)
     with pytest.raises(OptionError, match="^'ama bel': must be a list of sentences"):
         translate.translate_all("ama bel")
+    with pytest.raises(OptionError, match="^--nbest 2: must be from 1 to 1"):
+        translate.translate_all(["ama bel"], nbest=2)
     for wrong in (["a", "b"], None):
         with pytest.raises(OptionError, match=r"^(\['a', 'b'\]|None): must be a sentence"):
             translate(wrong)
