@@ -109,7 +109,10 @@ def _measure(system: Records, references: Optional[List[str]], args: argparse.Na
 
 def _row(label: str, name: str, one: Correlation, chrf: float) -> List[str]:
     def shown(value: Optional[float], interval: Any) -> str:
-        return "" if value is None else f"{value:.3f} [{interval[0]:.3f}, {interval[1]:.3f}]"
+        if value is None:
+            return ""
+        # none if all values of each sample are equal
+        return f"{value:.3f}" + (f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else "")
 
     coefficients = [shown(one.spearman, one.spearman_interval), shown(one.kendall, one.kendall_interval)]
     given = "" if one.given_score is None else f"{one.given_score:.3f}"

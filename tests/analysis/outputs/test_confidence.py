@@ -91,3 +91,12 @@ def test_without_references_the_table_has_means(tmp_path, capsys):
     assert "| length | -3.000 |" in " ".join(capsys.readouterr().out.split())
     each = json.loads((tmp_path / "c.json").read_text())["systems"]["soft"]["each"]
     assert each["id"] == [0, 1] and each["length"] == [-4, -2] and each["score"] == [-0.5, None]
+
+
+def test_a_correlation_may_have_no_interval(tmp_path, capsys):
+    """One of three translations is right: in both samples all have the same quality."""
+    given = [record(n, "a b"[: 2 * n + 1], word, reference="x") for n, word in enumerate("ayx")]
+    path = write_records(tmp_path / "x.jsonl", records=given, target="beam 5")
+    cli.main(["confidence", str(path), "--samples", "2", "--seed", "43"])
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if "| length " in line)
+    assert " -0.500 " in row and "[" not in row
