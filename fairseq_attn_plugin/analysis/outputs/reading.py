@@ -56,6 +56,17 @@ def read_reference(path: PathLike) -> List[str]:
     return _from_records(path, reference=True) if is_records(path) else list(iter_lines(path))
 
 
+def read_source(path: PathLike) -> List[str]:
+    """The source sentences: the lines of a text, or the words of an extraction."""
+    if not is_records(path):
+        return list(iter_lines(path))
+    records = open_records(path)
+    lines = [""] * records.header.sentences
+    for record in records:
+        lines[record.id] = " ".join(record.source_words)
+    return lines
+
+
 def read_systems(specs: Sequence[str]) -> Dict[str, List[str]]:
     """Outputs of several systems, {label: lines}, in the order given.
 

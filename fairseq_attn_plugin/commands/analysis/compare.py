@@ -15,8 +15,8 @@ from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKE
 from fairseq_attn_plugin.analysis.outputs.reading import (
     check_lengths,
     check_tokenisation,
-    read_output,
     read_reference,
+    read_source,
     read_systems,
 )
 from fairseq_attn_plugin.analysis.pages.document import Document
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
         first = 0 if numbers is not None else FIRST_WRITTEN if args.out else FIRST_PRINTED
     systems = read_systems(args.outputs)
     reference = read_reference(args.reference)
-    source = None if args.source is None else read_output(args.source)
+    source = None if args.source is None else read_source(args.source)
     named = {f"--reference {args.reference}": reference, **systems}
     check_lengths({**named, **({} if source is None else {f"--source {args.source}": source})})
     check_tokenisation(named)

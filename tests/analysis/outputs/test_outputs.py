@@ -46,6 +46,7 @@ def test_words_of_extracted_hypotheses(tmp_path, capsys):
         outputs.read_reference(path)
     forced = write_records(tmp_path / "forced.jsonl")
     assert outputs.read_reference(forced) == ["a small house", "the dog is sleeping", "good day"]
+    assert outputs.read_source(path) == ["ein kleines haus", "", "guten tag", ""]
     with pytest.raises(OptionError, match="contains attention to the references, not translations"):
         outputs.read_output(forced)
     with pytest.raises(OptionError, match="has no references; give their text"):
