@@ -71,8 +71,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     if args.text and args.input:
         raise OptionError(f"--input {args.input}: is given beside sentences; leave one of them out")
-    for text in filter(os.path.isfile, args.text):
-        raise OptionError(f"{text}: is a file; --input {text} translates its lines")
+    for text in args.text:
+        if os.path.isfile(text):
+            raise OptionError(f"{text}: is a file; --input {text} translates its lines")
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # Python reads other bytes as halves of characters
+            raise OptionError(f"{text!a}: must be UTF-8") from None
     check_output("--out", args.out, [args.input])
     translator = _translator(args)
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -171,6 +171,7 @@ def test_text_without_blanks_is_split_by_sentencepiece(tools, pairs, capfd):
     ([], "is no model folder, checkpoint or exported model"),
     (["--input", "y"], "--input y: is given beside sentences"),
     ([__file__], f"{__file__}: is a file; --input {__file__} translates its lines"),
+    (["caf\udce9"], r"^'caf\\udce9': must be UTF-8"),
     (["--nbest", "9"], "--nbest 9"),
 )
 def test_mistakes_of_translate(options, tiny_data):
