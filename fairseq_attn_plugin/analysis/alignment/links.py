@@ -47,13 +47,9 @@ def parse_alignment(line: str, first: int = 0) -> GoldAlignment:
 
 def add_gold_options(parser: Any, help: str, required: bool = False) -> None:
     """Adds ``--gold`` and ``--one-based``, arguments of :func:`read_gold`."""
-    parser.add_argument(
-        "--gold",
-        required=required,
-        metavar="FILE",
-        help=f"{help}: i-j or ipj (possible) in a line for each sentence",
-    )
-    parser.add_argument("--one-based", action="store_true", help="the gold file counts words from 1")
+    add = parser.add_argument
+    add("--gold", required=required, metavar="FILE", help=f"{help}: i-j or ipj (possible) in a line for each sentence")
+    add("--one-based", action="store_true", help="the gold file counts words from 1")
 
 
 REMEDY = "; if the file counts from 1, give --one-based"

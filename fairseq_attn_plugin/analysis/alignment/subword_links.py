@@ -107,16 +107,11 @@ def _words_of(where: str, line: str, subwords: str) -> List[int]:
 
 def add_conversion_options(parser: Any) -> None:
     """Adds the options that :func:`convert` reads to a parser or a group."""
-    parser.add_argument(
-        "--convert",
-        action="store_true",
-        help="FILE has links i-j of words, a line for each sentence pair",
-    )
-    parser.add_argument("--source", metavar="FILE", help="source side, in subwords")
-    parser.add_argument("--target", metavar="FILE", help="target side, in subwords")
-    parser.add_argument(
-        "--subwords", choices=SUBWORDS, help="subword segmentation (default: bpe, the @@ of subword-nmt)"
-    )
+    add = parser.add_argument
+    add("--convert", action="store_true", help="FILE has links i-j of words, a line for each sentence pair")
+    add("--source", metavar="FILE", help="source side, in subwords")
+    add("--target", metavar="FILE", help="target side, in subwords")
+    add("--subwords", choices=SUBWORDS, help="subword segmentation (default: bpe, the @@ of subword-nmt)")
 
 
 def convert(args: argparse.Namespace) -> None:

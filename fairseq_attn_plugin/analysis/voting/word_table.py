@@ -114,32 +114,31 @@ def world(
 
 def add_agent_options(parser: Any) -> None:
     """Adds the options that :func:`write_table` reads beside ``--agent``."""
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--embeddings",
         nargs="+",
         metavar="FILE",
         help="word2vec or fastText text file with the words of both languages, or one for each, in one space, such as "
         "those of MUSE (default: vectors made from the training pairs)",
     )
-    parser.add_argument(
+    add(
         "--min-count",
         type=int,
         default=5,
         metavar="N",
         help="least count of a word with a vector made from the pairs (default: 5)",
     )
-    parser.add_argument(
-        "--threshold", type=float, default=0.79, metavar="C", help="least cosine of a hop (default: 0.79)"
-    )
-    parser.add_argument(
+    add("--threshold", type=float, default=0.79, metavar="C", help="least cosine of a hop (default: 0.79)")
+    add(
         "--start-split",
         choices=("train", "valid"),
         default="train",
         help="episodes begin at the target words of this split, by their frequency; valid as in the paper (default: "
         "train)",
     )
-    parser.add_argument("--horizon", type=int, default=5, metavar="N", help="most hops from a word (default: 5)")
-    parser.add_argument(
+    add("--horizon", type=int, default=5, metavar="N", help="most hops from a word (default: 5)")
+    add(
         "--hop-cost",
         type=float,
         default=0.0,
@@ -148,12 +147,10 @@ def add_agent_options(parser: Any) -> None:
         "stopping; between the threshold and 1 the agent has a choice)",
     )
     defaults = Settings()
-    parser.add_argument(
+    add(
         "--updates", type=int, default=defaults.updates, metavar="N", help=f"updates of Q (default: {defaults.updates})"
     )
-    parser.add_argument(
-        "--seed", type=int, default=defaults.seed, metavar="N", help=f"random seed (default: {defaults.seed})"
-    )
+    add("--seed", type=int, default=defaults.seed, metavar="N", help=f"random seed (default: {defaults.seed})")
 
 
 def write_table(args: argparse.Namespace) -> None:
