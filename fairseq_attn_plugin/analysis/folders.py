@@ -8,14 +8,21 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
+from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.records.files import label_and_path
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
 
 BEAM = 5  # width of the search for what is shown of a model folder
 _ITEM = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # their list must fit into memory
+
+
+def add_files(parser: Any, help: str) -> None:
+    """Adds ``files``, which :func:`with_attention` reads, and ``--user-dir`` for the models of folders."""
+    parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help=help)
+    add_user_dir_option(parser)
 
 
 def with_attention(texts: Sequence[str], beam: Optional[int] = None, matrices: Tuple[str, ...] = ()) -> List[str]:

@@ -17,28 +17,26 @@ from typing import List, Sequence
 from fairseq_attn_plugin.analysis.alignment.evaluation import Evaluation, error_table, evaluate, load_alignments
 from fairseq_attn_plugin.analysis.alignment.linking import METHODS, add_linking_options, describe_linking, linking_of
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
-from fairseq_attn_plugin.analysis.folders import with_attention
-from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
+from fairseq_attn_plugin.analysis.folders import add_files, with_attention
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("systems", nargs="+", metavar="[LABEL=]FILE", help="records of fairseq-attn extract, or links")
+    add_files(parser, "model folder, records of fairseq-attn extract, or links")
     add_gold_options(parser, "gold alignments", required=True)
     parser.add_argument("--json", metavar="FILE", help="also write the figures to FILE")
     add_linking_options(parser)
-    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    check_output("--json", args.json, [args.gold, *args.systems])
+    check_output("--json", args.json, [args.gold, *args.files])
     linking = linking_of(args)
     matrix = METHODS[args.method]
-    args.systems = with_attention(args.systems, matrices=() if matrix is None else (matrix,))
-    check_output("--json", args.json, args.systems)  # the files of model folders, too
-    systems, lengths = load_alignments(args.systems, linking)
+    args.files = with_attention(args.files, matrices=() if matrix is None else (matrix,))
+    check_output("--json", args.json, args.files)  # the files of model folders, too
+    systems, lengths = load_alignments(args.files, linking)
     gold = read_gold(args.gold, args.one_based, lengths)
     if not gold or not systems[0].links:
         raise OptionError(f"{args.gold if not gold else systems[0].path}: has no sentence")

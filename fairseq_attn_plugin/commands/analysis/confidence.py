@@ -15,8 +15,7 @@ from typing import Any, Dict, List, Optional
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
-from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
+from fairseq_attn_plugin.analysis.folders import BEAM, add_files, with_attention
 from fairseq_attn_plugin.analysis.outputs.confidence import Correlation, correlate, sentence_chrf
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_reference
 from fairseq_attn_plugin.analysis.pages.document import markdown_table
@@ -28,13 +27,12 @@ from fairseq_attn_plugin.writing import check_output, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help="records of translations, or model folders")
+    add_files(parser, "records of translations, or model folders")
     parser.add_argument("--reference", metavar="FILE", help="references, in words (default: those of the records)")
     parser.add_argument("--samples", type=int, default=1000, help="samples of the bootstrap (default: 1000)")
     parser.add_argument("--seed", type=int, default=12345, help="random seed of the bootstrap (default: 12345)")
     parser.add_argument("--json", metavar="FILE", help="also write all figures to FILE")
     parser.add_argument("--weights", metavar="NAME", help="matrix to use (default: attention)")
-    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -9,8 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_attn_plugin.analysis.folders import BEAM, add_sentence_options, sentence_numbers, with_attention
-from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
+from fairseq_attn_plugin.analysis.folders import BEAM, add_files, add_sentence_options, sentence_numbers, with_attention
 from fairseq_attn_plugin.analysis.pages.frame import check_page
 from fairseq_attn_plugin.analysis.web.explore import FIRST, explore
 from fairseq_attn_plugin.options import at_least
@@ -19,12 +18,9 @@ from fairseq_attn_plugin.writing import check_output
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "records", nargs="+", metavar="[LABEL=]FILE", help="model folder or file of fairseq-attn extract"
-    )
+    add_files(parser, "model folder or file of fairseq-attn extract")
     parser.add_argument("--out", required=True, metavar="FILE.html", help="page to write")
     add_sentence_options(parser, f"{FIRST}")
-    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -32,8 +28,8 @@ def run(args: argparse.Namespace) -> None:
     check_output("--out", args.out, ())
     at_least(args, first=0)
     numbers = sentence_numbers(args.sentences)
-    records = with_attention(args.records, BEAM)
-    explored = explore(records, args.out, numbers, FIRST if args.first is None else args.first)
+    files = with_attention(args.files, BEAM)
+    explored = explore(files, args.out, numbers, FIRST if args.first is None else args.first)
     count = len(explored.data["sentences"])
     size = Path(args.out).stat().st_size / 1e6
     print(f"{args.out}: {counted(count, 'sentence')}, {size:.1f} MB; open it in a browser")

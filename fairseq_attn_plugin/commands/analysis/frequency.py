@@ -11,8 +11,7 @@ import argparse
 import sys
 from typing import Collection, Dict
 
-from fairseq_attn_plugin.analysis.folders import BEAM, with_attention
-from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
+from fairseq_attn_plugin.analysis.folders import BEAM, add_files, with_attention
 from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.analysis.outputs.frequency import (
     REFERENCE,
@@ -28,23 +27,17 @@ from fairseq_attn_plugin.writing import check_output, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "systems",
-        nargs="+",
-        metavar="[LABEL=]HYP",
-        help="text, output of fairseq-generate, or beam hypotheses of fairseq-attn extract",
-    )
+    add_files(parser, "text, output of fairseq-generate, beam hypotheses of fairseq-attn extract, or model folder")
     parser.add_argument("--train", required=True, metavar="TEXT", help="target side of the training text")
     parser.add_argument("--reference", required=True, metavar="REF", help="references: text, or records")
     parser.add_argument("--json", metavar="FILE", help="JSON file to write all numbers to")
-    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    check_output("--json", args.json, [args.train, args.reference, *args.systems])
-    args.systems = with_attention(args.systems, BEAM)
-    check_output("--json", args.json, args.systems)  # the files of model folders, too
-    systems = outputs.read_systems(args.systems)
+    check_output("--json", args.json, [args.train, args.reference, *args.files])
+    args.files = with_attention(args.files, BEAM)
+    check_output("--json", args.json, args.files)  # the files of model folders, too
+    systems = outputs.read_systems(args.files)
     reference = outputs.read_reference(args.reference)
     for label in {TRAINING, REFERENCE} & set(systems):
         raise OptionError(f"{label}: is the name of another column; give the system another name, NAME=FILE")

@@ -15,8 +15,7 @@ import math
 import sys
 
 from fairseq_attn_plugin.analysis.alignment.lagging import lagging_of
-from fairseq_attn_plugin.analysis.folders import with_attention
-from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
+from fairseq_attn_plugin.analysis.folders import add_files, with_attention
 from fairseq_attn_plugin.analysis.pages.document import markdown_table
 from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.errors import OptionError
@@ -24,18 +23,17 @@ from fairseq_attn_plugin.text.counting import counted
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("systems", nargs="+", metavar="[LABEL=]FILE", help="model folder or file of extract")
+    add_files(parser, "model folder or file of extract")
     parser.add_argument(
         "--threshold", type=float, default=0.0, metavar="W", help="weights up to W are no reading (default: 0)"
     )
-    add_user_dir_option(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     if not 0 <= args.threshold < 1:
         raise OptionError(f"--threshold {args.threshold}: must be a weight, at least 0 and below 1")
     rows = []
-    for records in open_systems(with_attention(args.systems)):
+    for records in open_systems(with_attention(args.files)):
         found = [lagging_of(record, args.threshold) for record in records]
         known = [one for one in found if one is not None]
         if not known:

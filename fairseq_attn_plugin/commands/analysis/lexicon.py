@@ -16,8 +16,7 @@ import sys
 from tqdm import tqdm
 
 from fairseq_attn_plugin.analysis.alignment.lexicon import PairCounts, count_records, estimate_lexicon
-from fairseq_attn_plugin.analysis.folders import with_attention
-from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
+from fairseq_attn_plugin.analysis.folders import add_files, with_attention
 from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.analysis.records.record import LEVELS
 from fairseq_attn_plugin.errors import OptionError
@@ -28,23 +27,19 @@ from fairseq_attn_plugin.writing import check_output, whole_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="model folder, or file of extract")
-    parser.add_argument("--out", required=True, metavar="LEXICON", help="file to write")
-    parser.add_argument(
-        "--soft", action="store_true", help="count all weights (default: the greatest of each target word)"
-    )
-    parser.add_argument(
+    add_files(parser, "model folder, or file of extract")
+    add = parser.add_argument
+    add("--out", required=True, metavar="LEXICON", help="file to write")
+    add("--soft", action="store_true", help="count all weights (default: the greatest of each target word)")
+    add(
         "--level",
         choices=LEVELS,
         default="words",
         help="units that are counted; a lexicon for --lexicon of the same model needs subwords (default: words)",
     )
-    parser.add_argument("--weights", default="attention", metavar="NAME", help="matrix to use (default: attention)")
-    parser.add_argument("--min-count", type=float, default=1, help="smallest count of a listed pair (default: 1)")
-    parser.add_argument(
-        "--top", type=int, default=10, help="greatest number of translations of a source word (default: 10)"
-    )
-    add_user_dir_option(parser)
+    add("--weights", default="attention", metavar="NAME", help="matrix to use (default: attention)")
+    add("--min-count", type=float, default=1, help="smallest count of a listed pair (default: 1)")
+    add("--top", type=int, default=10, help="greatest number of translations of a source word (default: 10)")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -22,8 +22,7 @@ from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import END, FIRST, choose_sentences, panels_of, weights_of
-from fairseq_attn_plugin.analysis.folders import BEAM, add_sentence_options, sentence_numbers, with_attention
-from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
+from fairseq_attn_plugin.analysis.folders import BEAM, add_files, add_sentence_options, sentence_numbers, with_attention
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
@@ -31,7 +30,7 @@ from fairseq_attn_plugin.writing import make_folder
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help="model folder or file of fairseq-attn extract")
+    add_files(parser, "model folder or file of fairseq-attn extract")
     parser.add_argument(
         "--out", required=True, metavar="PATH", help="folder for sentence-0017.png and so on, or one picture"
     )
@@ -53,7 +52,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="matrices to draw: attention; of latent models also posterior, bayes (default: attention and a posterior)",
     )
     add_gold_options(parser, "gold alignments of the words, drawn as boxes")
-    add_user_dir_option(parser)
 
 
 def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:
