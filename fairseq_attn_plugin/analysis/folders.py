@@ -49,8 +49,7 @@ def first_folder(texts: Sequence[str]) -> Optional[ModelFolder]:
 def data_of_checkpoint(args: argparse.Namespace) -> None:
     """A checkpoint in the place of a data folder becomes ``path``, and ``data`` the folder that it was trained on.
 
-    Raises:
-        OptionError: the checkpoint names no folder, or one that is not there
+    Raises ``OptionError`` if the checkpoint names no folder, or one that is not there.
     """
     data = getattr(args, "data", None)
     is_checkpoint = isinstance(data, str) and data.endswith(".pt") and Path(data).is_file()

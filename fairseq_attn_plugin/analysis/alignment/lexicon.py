@@ -32,17 +32,9 @@ def count_records(
     weights: str = "attention",
     counts: Optional[PairCounts] = None,
 ) -> PairCounts:
-    """Counts c(f, e) from extracted attention.
+    """Counts c(f, e) from extracted attention, in addition to ``counts``.
 
-    Args:
-        records: sentences
-        soft: count all weights instead of the greatest weight of each row
-        level: ``words`` or ``subwords``
-        weights: name of the matrix
-        counts: dictionary to add to (default: a new one)
-
-    Returns:
-        the dictionary of the counts
+    ``soft`` counts all weights instead of the greatest weight of each row; ``level`` is one of ``LEVELS``.
     """
     counts = {} if counts is None else counts
     for record in records:

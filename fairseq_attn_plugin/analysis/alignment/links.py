@@ -84,10 +84,9 @@ def read_gold(
 
 
 def check_links(links: Iterable[Link], length: Optional[Tuple[int, int]], first: int = 0, remedy: str = REMEDY) -> None:
-    """Raises ``ValueError`` for a link to a word beyond the end of its sentence.
+    """Raises ``ValueError`` for a link, counted from 0, to a word beyond the end of its sentence.
 
     Args:
-        links: counted from 0
         length: number of source and target words; None, if unknown, accepts every link
         first: number of the first word in the message
         remedy: end of the message where words are counted from 0

@@ -63,11 +63,7 @@ def is_wrong(document: Any) -> bool:
 
 
 def draw_documents(documents: Sequence[Any], path: PathLike) -> None:
-    """Writes the page.
-
-    Raises:
-        OptionError: the file cannot be written
-    """
+    """Writes the page; raises ``OptionError`` if it cannot be written."""
     blue = "weight of the word in the document"
     flat = all(document.sentence_weights is None for document in documents)
     if not flat:

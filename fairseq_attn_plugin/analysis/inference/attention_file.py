@@ -35,9 +35,7 @@ def describe_extraction(
     """The header of a file. It has everything that changes the result, so that equal headers mean equal results.
 
     Args:
-        loaded: the models
-        sentences: the corpus
-        extraction: the options
+        loaded, sentences, extraction: as for :func:`extract`
         name: of the system (default: :func:`default_name`)
         preparation: options of the segmenters, for a corpus of text
         files: that the segmenters read
@@ -98,11 +96,9 @@ def extract_file(
     """Writes the records of :func:`extract`, and resumes an interrupted extraction with the same header.
 
     Args:
-        loaded: the models
-        sentences: the corpus
+        loaded, sentences, extraction: as for :func:`extract`
         out: file to write, ``.jsonl``
         header: of :func:`describe_extraction`
-        extraction: the options
         existing: rule for an existing file: ``keep`` raises ``OptionError`` if its header differs; ``renew`` replaces
             it if its header differs; ``replace`` always replaces it
 
@@ -131,11 +127,7 @@ def extract_file(
 
 
 def test_sentences(model: ModelFolder, loaded: LoadedModels) -> TextSentences:
-    """The test set as text, which keeps the words that the model does not know.
-
-    Raises:
-        OptionError: the folder has no test set
-    """
+    """The test set as text, which keeps the words that the model does not know; raises ``OptionError`` without one."""
     source, reference = (str(model.test_file(name)) for name in ("source", "reference"))
     return text_sentences(loaded, source, reference, Namespace(**model.text_options()))
 
@@ -150,14 +142,7 @@ def text_sentences(loaded: LoadedModels, source: str, target: Optional[str], arg
 class ModelRecords(Records):
     """The records of a split whose references are forced: each loop computes them anew, and no file has them.
 
-    Args:
-        loaded: the models
-        split: of their data
-        max_tokens: subwords in a batch
-        matrices: see :class:`.extraction.Extraction`
-
-    Raises:
-        OptionError: as :class:`.sentences.SplitSentences`, and in a loop as :func:`extract`
+    Raises ``OptionError`` as :class:`.sentences.SplitSentences`, and in a loop as :func:`extract`.
     """
 
     def __init__(self, loaded: LoadedModels, split: str, max_tokens: int = 4000, matrices: Tuple[str, ...] = ()):
@@ -176,8 +161,7 @@ def records_of(model: ModelFolder, beam: Optional[int] = None, matrices: Tuple[s
 
     Args:
         model: the folder
-        beam: width of the search (default: the references are forced)
-        matrices: to add to the attention; the name of the file has them, too
+        beam, matrices: see :class:`.extraction.Extraction`; the name of the file has the matrices, too
 
     Raises:
         OptionError: the folder has no test set, or cannot be written

@@ -117,12 +117,8 @@ def noted(decoder: RecurrentDecoder) -> Iterator[Tuple[List[Tensor], List[Tensor
 
 @torch.no_grad()
 def forced_scores(loaded: LoadedModels, rows: Sequence[SourceSentence], max_tokens: int = 4000) -> List[Tensor]:
-    """log p(y_t | y_<t, x) ``[T]`` of each row, a source with its target; ids may be equal.
-
-    Args:
-        loaded: the models; of an ensemble the log of the mean probability
-        rows: of any number, in batches of about ``max_tokens`` subwords
-        max_tokens: in a batch
+    """log p(y_t | y_<t, x) ``[T]`` of each row, a source with its target; of an ensemble the log of the mean
+    probability. Ids may be equal.
     """
     result: List[Tensor] = [torch.empty(0)] * len(rows)
     numbered = [row._replace(id=number) for number, row in enumerate(rows)]
@@ -210,7 +206,7 @@ def gradients_times_input(
     Args:
         loaded: the models
         sentences: with targets
-        max_tokens: in a batch
+        max_tokens: subwords in a batch
         change: where the gradients are taken: a function of the embeddings ``[R, N, E]``, their words ``[R, N]``, and
             the sentence of each row as ``of_rows``
 

@@ -84,12 +84,7 @@ def load_models(
 def data_of(path: str, remedy: str = "name its dictionaries' folder by --data") -> str:
     """The data folder that a checkpoint names.
 
-    Args:
-        path: checkpoint
-        remedy: what else the user can do, for messages
-
-    Raises:
-        OptionError: it names none, or the folder is not there
+    Raises ``OptionError`` if it names none, or if the folder is not there; ``remedy`` is what else the user can do.
     """
     task = (checkpoint_utils.load_checkpoint_to_cpu(path).get("cfg") or {}).get("task")
     data = getattr(task, "data", None)

@@ -83,14 +83,9 @@ class Translator:
 
     @classmethod
     def of_folder(cls, folder: str, **options: Any) -> Translator:
-        """The translator of a model folder, which knows how its text is prepared.
+        """The translator of a folder that ``fairseq-attn train`` wrote, which knows how its text is prepared.
 
-        Args:
-            folder: that ``fairseq-attn train`` wrote
-            options: the other arguments of this class
-
-        Raises:
-            OptionError: it is no model folder, or damaged
+        ``options`` are the other arguments of this class. Raises ``OptionError`` for another or a damaged folder.
         """
         found = open_model_folder(folder)
         if found is None:
@@ -107,10 +102,6 @@ class Translator:
     def __call__(self, text: str, nbest: int = 1) -> List[Translation]:
         """The ``nbest`` best translations of a sentence, best first, or fewer if the beam search returns fewer.
 
-        Args:
-            text: a sentence
-            nbest: how many translations
-
         Raises:
             OptionError: ``text`` has no word, has more than ``MOST_CHARACTERS`` characters or is too long for the
                 model; ``nbest`` is less than 1 or greater than the width of the beam
@@ -125,13 +116,8 @@ class Translator:
     ) -> List[Union[List[Translation], OptionError]]:
         """The translations of each sentence, in the order of the sentences, as those of a call.
 
-        Sentences of similar length are searched together. A sentence that cannot be translated has its error in the
-        place of its translations.
-
-        Args:
-            texts: sentences
-            nbest: how many translations of each
-            batch_size: sentences that are searched together, at most
+        At most ``batch_size`` sentences of similar length are searched together. A sentence that cannot be translated
+        has its error in the place of its translations.
 
         Raises:
             OptionError: ``texts`` is one sentence, or ``nbest`` is less than 1 or greater than the width of the beam
@@ -158,8 +144,7 @@ class Translator:
     def _search(self, ids: List[Tensor]) -> List[List[Dict[str, Any]]]:
         """The hypotheses of sentences, best first, with attention ``[T, N]``; ``ids`` are N tokens with the end.
 
-        Raises:
-            OptionError: the model returns no attention
+        Raises ``OptionError`` if the model returns no attention.
         """
         found: List[List[Dict[str, Any]]] = [[] for _ in ids]
         with self._lock:

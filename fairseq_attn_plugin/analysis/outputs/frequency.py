@@ -163,13 +163,7 @@ def count_training(path: PathLike) -> Dict[str, int]:
 
 
 def analyse(training: Mapping[str, int], reference: Sequence[str], systems: Mapping[str, Sequence[str]]) -> Analysis:
-    """Frequencies and accuracies of the systems.
-
-    Args:
-        training: counts of the training text's words
-        reference: lines of words
-        systems: {label: lines of words}, as many as the reference
-    """
+    """Frequencies and accuracies of the systems, {label: lines of words}; ``training`` are counts of words."""
     percents, counts = percent_bins(training), count_bins(training)
     texts = {TRAINING: training, REFERENCE: count_words(reference)}
     texts.update((label, count_words(lines)) for label, lines in systems.items())

@@ -125,9 +125,8 @@ def score_systems(
         systems: {label: for each seed, lines}
         reference: as many lines
         baseline: label of the system that all others are compared with by paired bootstrap; None: scores only
-        samples: number of samples drawn
-        tokenize: sacrebleu's tokenizer for BLEU; ``none`` for text whose words are separated by blanks
-        seeds_of: {label: the seeds, in the order of their lines}, for :func:`score_seeds` (default: not known)
+        samples, seeds_of: see :func:`score_seeds`
+        tokenize: see :func:`metrics`
 
     Returns:
         {metric: {label: score}}, and {metric: sacrebleu's signature}

@@ -246,14 +246,8 @@ def meet(one: Iterable[Tuple[int, _One]], other: Iterable[Tuple[int, _Other]]) -
 
 
 def check_same(number: int, side: str, one: Tuple[str, Sequence[str]], other: Tuple[str, Sequence[str]]) -> None:
-    """Raises ``OptionError`` unless two files have the same words in a sentence. ``<unk>`` matches any word,
-    since one of two models may not know it.
-
-    Args:
-        number: of the sentence
-        side: ``source`` or ``target``, for the message
-        one: name of the first file, and its words
-        other: name of the second file, and its words
+    """Raises ``OptionError`` unless two files, each a name and its words, have the same words in a sentence. ``<unk>``
+    matches any word, since one of two models may not know it. ``side`` is ``source`` or ``target``, for the message.
     """
     pairs = list(zip(one[1], other[1]))
     differ = [pair for pair in pairs if pair[0] != pair[1] and not any(UNKNOWN in word for word in pair)]

@@ -70,7 +70,7 @@ def hold_election(loaded: LoadedModels, split: str, rules: Sequence[str], ratio:
     """Counts the votes of a split, sentence by sentence.
 
     Args:
-        loaded: from :func:`~fairseq_attn_plugin.analysis.inference.loading.load_models`
+        loaded: the teacher
         split: the sentences that vote
         rules: of :mod:`fairseq_attn_plugin.attention.positional.windows`
         ratio: target words per source word

@@ -43,8 +43,7 @@ class TrainingPairs(NamedTuple):
 def translation_task(data: str) -> Any:
     """fairseq's task of the corpus in the folder ``data``, in the languages of its files.
 
-    Raises:
-        OptionError: it is no such folder
+    Raises ``OptionError`` for another folder.
     """
     from fairseq.data.data_utils import infer_language_pair
     from fairseq.tasks.translation import TranslationConfig, TranslationTask
