@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from difflib import SequenceMatcher
-from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from tqdm import tqdm
 
@@ -102,49 +102,35 @@ def compare(
             return min(values) - max(values)
         return sum(values) / len(values) * (-1 if (sort == "best") != (metric in LOWER) else 1)
 
+    bleu = of_sentence["BLEU"]
+    split = str.split if tokenize == "none" else lambda line: bleu.tokenizer(line).split()
+
+    def compared(number: int) -> Sentence:
+        """A sentence with the spans of all outputs."""
+        words = split(reference[number])
+        found = [False] * len(words)
+        outputs = []
+        for (label, lines), values in zip(systems.items(), scores(number)):
+            output = split(lines[number])
+            spans = []
+            for kind, start, end, first, last in SequenceMatcher(None, output, words, autojunk=False).get_opcodes():
+                if kind == "equal":
+                    found[first:last] = [True] * (last - first)
+                named = {"equal": "same", "insert": "missing"}.get(kind, "other")
+                spans.append(Span(named, words[first:last] if named == "missing" else output[start:end]))
+            outputs.append(Output(label, spans, values))
+        return Sentence(number, None if source is None else source[number], list(zip(words, found)), outputs)
+
     order = list(range(len(reference)) if sentences is None else sentences)
     if sort != "order":
         order = sorted(tqdm(order, desc="scores", unit=" sentences", disable=None, leave=False), key=key)
-    shown = order[:first] if first else order
-    bleu = of_sentence["BLEU"]
-    split = str.split if tokenize == "none" else lambda line: bleu.tokenizer(line).split()
     corpus = {
         label: {name: whole[of].corpus_score(list(lines), [list(reference)]).score for name, of in METRICS.items()}
         for label, lines in systems.items()
     }
-    return Comparison(
-        [
-            _sentence(number, source, reference, systems, scores(number), split)
-            for number in tqdm(shown, desc="differences", unit=" sentences", disable=None, leave=False)
-        ],
-        len(reference),
-        corpus,
-        {name: str(whole[of].get_signature()) for name, of in METRICS.items()},
-    )
-
-
-def _sentence(
-    number: int,
-    source: Optional[Sequence[str]],
-    reference: Sequence[str],
-    systems: Mapping[str, Sequence[str]],
-    scores: Sequence[Dict[str, float]],
-    split: Callable[[str], List[str]],
-) -> Sentence:
-    words = split(reference[number])
-    found = [False] * len(words)
-    outputs = []
-    for (label, lines), values in zip(systems.items(), scores):
-        output = split(lines[number])
-        matcher = SequenceMatcher(None, output, words, autojunk=False)
-        spans = []
-        for kind, start, end, first, last in matcher.get_opcodes():
-            if kind == "equal":
-                found[first:last] = [True] * (last - first)
-            named = {"equal": "same", "insert": "missing"}.get(kind, "other")
-            spans.append(Span(named, words[first:last] if named == "missing" else output[start:end]))
-        outputs.append(Output(label, spans, values))
-    return Sentence(number, None if source is None else source[number], list(zip(words, found)), outputs)
+    signatures = {name: str(whole[of].get_signature()) for name, of in METRICS.items()}
+    shown = tqdm(order[: first or None], desc="differences", unit=" sentences", disable=None, leave=False)
+    return Comparison(list(map(compared, shown)), len(reference), corpus, signatures)
 
 
 TITLES = {"other": "not in the reference", "missing": "only in the reference"}
