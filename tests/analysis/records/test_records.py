@@ -71,51 +71,44 @@ def test_other_files_are_refused(name, content, tmp_path):
     open_records(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda values: values.pop("attention"),
-        lambda values: values["attention"][0].pop(),
-        lambda values: values["scores"].pop(),
-        lambda values: values.update(target=None),
-        lambda values: values.update(id="first"),
-        lambda values: values.update(id=True),
-        lambda values: values.update(reference=["a"]),
-        lambda values: values["attention"][0].__setitem__(0, -0.25),
-        lambda values: values["attention"][0].__setitem__(0, "0.5"),
-        lambda values: values["scores"].__setitem__(0, float("inf")),
-        lambda values: values["scores"].__setitem__(0, 10**400),
-    ],
-)
-def test_a_damaged_line_is_named(tmp_path, damage):
-    path = write_records(tmp_path / "x.jsonl")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    values = json.loads(lines[2])
-    damage(values)
-    lines[2] = json.dumps(values)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with pytest.raises(OptionError, match="x.jsonl, line 3"):
-        list(open_records(path))
+OF_A_LINE = [
+    lambda values: values.pop("attention"),
+    lambda values: values["attention"][0].pop(),
+    lambda values: values["scores"].pop(),
+    lambda values: values.update(target=None),
+    lambda values: values.update(id="first"),
+    lambda values: values.update(id=True),
+    lambda values: values.update(reference=["a"]),
+    lambda values: values["attention"][0].__setitem__(0, -0.25),
+    lambda values: values["attention"][0].__setitem__(0, "0.5"),
+    lambda values: values["scores"].__setitem__(0, float("inf")),
+    lambda values: values["scores"].__setitem__(0, 10**400),
+]
+OF_THE_HEADER = [
+    lambda values: values.update(weights=[]),
+    lambda values: values.update(weights=[1]),
+    lambda values: values.update(sentences=1e400),
+    lambda values: values.update(sentences="3"),
+    lambda values: values.update(name=3),
+    lambda values: values.update(options=1),
+]
 
 
 @pytest.mark.parametrize(
-    "values", [{"weights": []}, {"weights": [1]}, {"sentences": 1e400}, {"sentences": "3"}, {"name": 3}, {"options": 1}]
+    ("number", "damage"),
+    [(number, damage) for number, several in ((2, OF_A_LINE), (0, OF_THE_HEADER)) for damage in (*several, None)],
 )
-def test_a_header_of_wrong_values_is_refused(tmp_path, values):
-    path = write_records(tmp_path / "x.jsonl")
-    header, rest = path.read_text(encoding="utf-8").split("\n", 1)
-    path.write_text(json.dumps({**json.loads(header), **values}) + "\n" + rest, encoding="utf-8")
-    with pytest.raises(OptionError, match=r"x.jsonl: must be a file of fairseq-attn extract, with a header"):
-        open_records(path)
-
-
-@pytest.mark.parametrize("line", [0, 2])
-def test_json_nested_without_end_is_refused(tmp_path, line):
+def test_damage_is_named(tmp_path, number, damage):
+    """None is JSON that is nested without end."""
     path = write_records(tmp_path / "x.jsonl")
     lines = path.read_text(encoding="utf-8").splitlines()
-    lines[line] = "[" * 100_000 + "]" * 100_000
+    values = json.loads(lines[number])
+    if damage is not None:
+        damage(values)
+    lines[number] = json.dumps(values) if damage else "[" * 100_000 + "]" * 100_000
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with pytest.raises(OptionError, match="x.jsonl"):
+    said = "x.jsonl, line 3: must be a sentence" if number else "x.jsonl: must be a file of .* extract, with a header"
+    with pytest.raises(OptionError, match=said):
         list(open_records(path))
 
 
