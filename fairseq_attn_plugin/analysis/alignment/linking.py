@@ -163,8 +163,7 @@ def align_both(
     Args:
         forward: records of a model from source to target
         backward: records of a model from target to source; its source is the target of ``forward`` and vice versa
-        linking: for both
-        method: one of ``SYMMETRIZATIONS``
+        linking, method: of both directions; the method is one of ``SYMMETRIZATIONS``
 
     Returns:
         links (source, target) of ``forward`` for every sentence of the corpus; None for a sentence that one file lacks

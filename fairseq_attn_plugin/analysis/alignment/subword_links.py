@@ -61,8 +61,7 @@ def convert_file(
     Args:
         alignments: one line for each sentence pair with links ``i-j`` between words, as fast_align and eflomal write
             them; ``ipj``, only possible links, are left out
-        source: the source side, split into subwords
-        target: the target side, split into subwords
+        source, target: the sides, split into subwords
         out: file to write; it appears when it is complete
         subwords: how words were split, one of ``SUBWORDS``
 

@@ -93,11 +93,8 @@ def check_drawing(path: Union[str, os.PathLike[str]]) -> Path:
 def canvas(salt: str, size: Tuple[float, float]) -> Iterator[Any]:
     """A figure to draw on and to :func:`save`; its settings hold within the block.
 
-    The text in an SVG stays text, and the same picture with the same ``salt`` gives the same file.
-
-    Args:
-        salt: for the identifiers in an SVG
-        size: in inches
+    The text in an SVG stays text, and the same picture with the same ``salt``, of the identifiers in it, gives the same
+    file. ``size`` is in inches.
     """
     # the object interface only: pyplot keeps state and looks for a display
     from matplotlib import rc_context

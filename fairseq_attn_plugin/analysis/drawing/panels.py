@@ -109,16 +109,10 @@ def panel_of(
     gold: Optional[GoldAlignment] = None,
     normalize: bool = False,
 ) -> Panel:
-    """A panel of :func:`.heatmaps` for one matrix of a record.
+    """A panel of :func:`.heatmaps` for one matrix of a record; ``gold`` links words.
 
-    Args:
-        record: the sentence
-        name: of the matrix
-        label: text above the panel
-        subwords: rows and columns are subwords
-        end: include the ends of both sentences
-        gold: links between words
-        normalize: divide every row by its sum
+    ``subwords`` become rows and columns in place of words, ``end`` adds the ends of both sentences, and ``normalize``
+    divides every row by its sum.
     """
     level = "subwords" if subwords else "words"
     source, target = shown_units(record, level)

@@ -71,11 +71,7 @@ class Classified:
 def load_classifier(data: str, path: str, cpu: bool = False, overrides: Optional[Dict[str, Any]] = None) -> Classifier:
     """Loads a checkpoint of ``han``, ``han_flat`` or ``han_mean``.
 
-    Args:
-        data: folder whose dictionaries are read
-        path: the checkpoint
-        cpu: do not use a GPU
-        overrides: options of the model to change
+    ``data`` is the folder whose dictionaries are read; ``overrides`` are options of the model to change.
 
     Raises:
         OptionError: the model is of another kind or lacks an option of ``overrides``, or the folder has other labels

@@ -143,13 +143,7 @@ def variation(p: Tensor, q: Tensor) -> Tensor:
 def faithfulness(
     loaded: LoadedModels, sentences: Any, options: Measuring, extraction: Extraction = FORCED
 ) -> Iterator[Tuple[int, Means]]:
-    """Measures a corpus, ``BLOCK`` sentences at a time.
-
-    Args:
-        loaded: the models
-        sentences: :class:`~.sentences.SplitSentences` or :class:`~.sentences.TextSentences`
-        options: of the measures
-        extraction: what is forced
+    """Measures a corpus as of :func:`.extraction.extract`, ``BLOCK`` sentences at a time.
 
     Returns:
         after each block the number of its sentences and the means so far, always the same object, by name:
@@ -284,18 +278,13 @@ def document_faithfulness(
 ) -> Iterator[Tuple[int, Means]]:
     """Measures documents block by block.
 
-    Args:
-        classifier: with attention
-        samples: the documents
-        options: of the measures; ``saliency`` is not for documents
-
     Returns:
         after each block its number of documents and the means so far, by the names of :func:`faithfulness` with the
         level, ``words`` or ``sentences``, in front; a mean is over the sentences of all documents, and over documents.
         ``variation`` replaces all weights of the level at once
 
     Raises:
-        OptionError: a model that takes means instead of attention, or an option that is not for documents
+        OptionError: a model that takes means instead of attention, or the method ``saliency``
     """
     if "saliency" in options.methods:
         raise OptionError("--attribution saliency: is not for documents; leave it out")

@@ -129,12 +129,7 @@ def shown_units(record: Record, level: str = "words", escaped: bool = True) -> T
     """Source and target units of a record; an unknown word of the target is ``<unk> (Haus)``.
 
     ``Haus`` is the source unit with the greatest weight. It is left out if it is unknown as well, or if no unit has any
-    weight.
-
-    Args:
-        record: the sentence
-        level: one of ``LEVELS``
-        escaped: undo the escapes of Moses' tokeniser
+    weight. ``level`` is one of ``LEVELS``; ``escaped`` undoes the escapes of Moses' tokeniser.
     """
     source, target = record.units(level)
     if escaped:

@@ -49,14 +49,8 @@ def write_report(folder: Path, data: str, out: Path, settings: Namespace) -> Doc
 
     A system that cannot be read is named in the report, and the others are reported.
 
-    Args:
-        folder: of the trained systems, see :func:`~fairseq_attn_plugin.analysis.report.systems.find_systems`
-        data: folder that fairseq-preprocess wrote
-        out: folder to write
-        settings: the options of ``fairseq-attn report``
-
-    Raises:
-        OptionError: no system can be read, or a file of the settings cannot
+    ``folder`` is that of :func:`.find_systems`; ``settings`` are the options of ``fairseq-attn report``. Raises
+    ``OptionError`` if no system can be read, or a file of the settings cannot.
     """
     systems = find_systems(folder, settings.systems)
     for name in {frequency.TRAINING, frequency.REFERENCE} & {system.name for system in systems}:

@@ -69,12 +69,8 @@ def length_ratio(loaded: LoadedModels) -> float:
 def hold_election(loaded: LoadedModels, split: str, rules: Sequence[str], ratio: float, max_tokens: int) -> Outcome:
     """Counts the votes of a split, sentence by sentence.
 
-    Args:
-        loaded: the teacher
-        split: the sentences that vote
-        rules: of :mod:`fairseq_attn_plugin.attention.positional.windows`
-        ratio: target words per source word
-        max_tokens: words in a batch
+    The rules are those of :mod:`fairseq_attn_plugin.attention.positional.windows`; ``ratio`` is the number of target
+    words per source word.
 
     Raises:
         OptionError: an unknown rule, an empty split, one without a target side or without voters, a teacher without

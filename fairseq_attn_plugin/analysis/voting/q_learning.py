@@ -210,13 +210,9 @@ def _error(network: nn.Module, copy: nn.Module, states: States, batch: Dict[str,
 
 
 def learn(path: Hops, states: States, frequencies: Tensor, settings: Settings) -> QNetwork:
-    """Trains the agent; the same seed gives the same agent.
+    """Trains the agent on the paths of all start words; the same seed gives the same agent.
 
-    Args:
-        path: of all start words
-        states: what the network sees
-        frequencies: ``[S]``, how often episodes begin with each word; words that no hop leaves are skipped
-        settings: see :class:`Settings`
+    ``frequencies`` ``[S]`` are how often episodes begin with each word; words that no hop leaves are skipped.
     """
     generator = torch.Generator().manual_seed(settings.seed)
     with torch.random.fork_rng(devices=[]):

@@ -78,18 +78,9 @@ def world(
     horizon: int,
     hop_cost: float,
 ) -> Tuple[Hops, States]:
-    """Where the hops lead, and what the network sees.
+    """Where the hops lead, and what the network sees; raises ``OptionError`` if no hop is possible or worth its cost.
 
-    Args:
-        vectors: of both vocabularies
-        source_words, target_words: fairseq dictionaries
-        frequencies: ``[Vt]``, of the target words in the split where episodes begin
-        threshold: the least cosine of a hop
-        horizon: the most hops of an episode
-        hop_cost: of a hop
-
-    Raises:
-        OptionError: no hop is possible or worth its cost
+    ``frequencies`` ``[Vt]`` are those of the target words in the split where episodes begin.
     """
     source, target = torch.from_numpy(vectors.source), torch.from_numpy(vectors.target)
     start = nearest(target, source, 1)
