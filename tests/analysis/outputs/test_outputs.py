@@ -1,9 +1,8 @@
 """Outputs of systems, whatever file they lie in."""
 
-import re
-
 import pytest
 from records_for_tests import PAIRS, record, write_records
+from refusals import refuses
 
 from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.errors import OptionError
@@ -53,12 +52,6 @@ def test_words_of_extracted_hypotheses(tmp_path, capsys):
         outputs.read_reference(write_records(tmp_path / "no.jsonl", target="beam 5"))
 
 
-def test_lines_of_detokenised_text_alone(tmp_path):
-    path = text(tmp_path / "detokenized", "D-0\t-0.5\ta b\nD-1\t-0.5\tc\n")
-    with pytest.raises(OptionError, match="detokenized: has lines D- of fairseq-generate; give its whole"):
-        outputs.read_output(path)
-
-
 def test_labels(tmp_path):
     paths = []
     for folder in ("soft", "mqt"):
@@ -72,20 +65,16 @@ def test_labels(tmp_path):
         outputs.read_systems(paths)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "cannot be read: No such file"),
-        (b"good\n\xff\n", "is not UTF-8 after line"),
-        (b"H-0\t-1\ta\nH-2\t-1\tb\n", "sentence 1 has no line H-1; fairseq-generate did not finish"),
-    ],
+@refuses(
+    (None, r"^\S*hyp: cannot be read: No such file"),
+    (b"good\n\xff\n", r"^\S*hyp: is not UTF-8 after line"),
+    (b"H-0\t-1\ta\nH-2\t-1\tb\n", r"^\S*hyp: sentence 1 has no line H-1; fairseq-generate did not finish"),
+    (b"D-0\t-0.5\ta b\nD-1\t-0.5\tc\n", r"^\S*hyp: has lines D- of fairseq-generate; give its whole"),
 )
-def test_files_that_cannot_be_read(content, message, tmp_path):
-    path = tmp_path / "hyp"
+def test_files_that_cannot_be_read(content, tmp_path):
     if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(OptionError, match=re.escape(f"{path}: {message}")):
-        outputs.read_output(path)
+        (tmp_path / "hyp").write_bytes(content)
+    outputs.read_output(tmp_path / "hyp")
 
 
 def test_lengths_and_tokenisation():

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from fairseq.data import Dictionary
+from refusals import refuses
 
 from fairseq_attn_plugin.analysis.voting.embeddings import (
     TrainingPairs,
@@ -66,22 +67,19 @@ def test_reads_text_files(tmp_path, text):
     assert np.abs(english).sum(1).astype(bool).sum() == 2 and np.abs(spanish).sum(1).astype(bool).sum() == 3
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("dog 1 2\nthe 1 2 3\n", "line 2: has 3 numbers after the word 'the', must have 2 as the first line says"),
-        ("2 3\nthe 1 2\n", "line 2: has 2 numbers after the word 'the', must have 3 as the first line says"),
-        ("the 1 2\ncat 1 nan\n", "line 2: the values after the word 'cat' must be finite numbers"),
-        ("the 1 2\ncat 1 1e39\n", "line 2: the values after the word 'cat' must be finite numbers"),
-        ("the\n", "line 1: has 0 numbers after the word 'the', must have some"),
-        ("", "has no vectors"),
-    ],
+START = r"^--embeddings-source \S*vectors.vec"
+
+
+@refuses(
+    ("dog 1 2\nthe 1 2 3\n", START + ", line 2: has 3 numbers after the word 'the', must have 2 as the first line"),
+    ("2 3\nthe 1 2\n", START + ", line 2: has 2 numbers after the word 'the', must have 3 as the first line says"),
+    ("the 1 2\ncat 1 nan\n", START + ", line 2: the values after the word 'cat' must be finite numbers"),
+    ("the 1 2\ncat 1 1e39\n", START + ", line 2: the values after the word 'cat' must be finite numbers"),
+    ("the\n", START + ", line 1: has 0 numbers after the word 'the', must have some"),
+    ("", START + ": has no vectors"),
 )
-def test_malformed_files(tmp_path, text, message):
-    path = write(tmp_path, text)
-    with pytest.raises(OptionError) as caught:
-        read_vectors(path, [ENGLISH], "--embeddings-source")
-    assert str(caught.value).startswith(f"--embeddings-source {path}") and message in str(caught.value)
+def test_malformed_files(text, tmp_path):
+    read_vectors(write(tmp_path, text), [ENGLISH], "--embeddings-source")
 
 
 def test_compressed_files(tmp_path):
