@@ -1,12 +1,8 @@
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const byId = (id) => document.getElementById(id);
   const ALL = "*";
-  const MANY = 4; // models from which on they are shown compactly at first
   const board = new Board(byId("board"));
-  const state = { sentence: 0, model: data.models.length > 1 ? ALL : "0", words: !data.unspaced, divided: false,
-    compact: data.models.length >= MANY,
-    weights: data.models[0].weights[0], none: false };
+  const state = { sentence: 0, model: several ? ALL : "0", words: !data.unspaced, divided: false,
+    compact: data.models.length >= MANY, weights: data.models[0].weights[0], none: false };
   const kinds = [...new Set(data.models.flatMap((model) => model.weights))];
 
   // --- sentences ------------------------------------------------------------------------------------------------------
@@ -82,7 +78,6 @@
   }
 
   // --- list -----------------------------------------------------------------------------------------------------------
-  const several = data.models.length > 1;
   const shares = sentences.some((one) => {
     const targets = one.views.filter(Boolean).map((view) => view.text);
     return new Set(targets).size < targets.length;
@@ -254,10 +249,7 @@
     if (several) {
       made.push((data.models.length > MANY ? menu : choice)("Model", "model", models, state.model, (value) => set({ model: value })));
     }
-    if (data.subwords) {
-      made.push(choice("Show", "units", [["words", "words"], ["subwords", "subwords"]],
-        state.words ? "words" : "subwords", (value) => set({ words: value === "words" })));
-    }
+    if (data.subwords) made.push(unitsChoice(state.words, (words) => set({ words })));
     if (kinds.length > 1) {
       made.push(choice("Weights", "weights", kinds.map((kind) => [kind, kind]), state.weights, (value) => set({ weights: value })));
     }
@@ -265,10 +257,7 @@
       made.push(choice("Cards", "cards", [["full", "full"], ["compact", "compact"]], state.compact ? "compact" : "full",
         (value) => set({ compact: value === "compact" })));
     }
-    if (data.heavy) {
-      made.push(choice("Rows", "rows", [["given", "as they are"], ["divided", "sum to one"]],
-        state.divided ? "divided" : "given", (value) => set({ divided: value === "divided" })));
-    }
+    if (data.heavy) made.push(rowsChoice(state.divided, (divided) => set({ divided })));
     const focused = document.activeElement && document.activeElement.name;
     byId("switches").replaceChildren(...made);
     if (focused) {
@@ -299,11 +288,7 @@
     if (state.words === data.unspaced) parts.set("show", state.words ? "words" : "subwords");
     if (kinds.length > 1) parts.set("weights", state.weights);
     if (state.divided) parts.set("rows", "one");
-    try {
-      history.replaceState(null, "", `#${parts}`);
-    } catch (error) {
-      // some browsers forbid the change of a file's address; the page works without it
-    }
+    setAddress(parts);
   }
 
   function follow() {

@@ -1,11 +1,7 @@
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const byId = (id) => document.getElementById(id);
   const board = new Board(byId("board"));
   const [source, target] = data.languages.map(languageName);
   const [sourceTag, targetTag] = data.languages.map(languageTag);
-  const several = data.models.length > 1;
-  const MANY = 4; // models from which on they are shown compactly
   // for each model: {error}, or {translations, remarks, shown}; {} while it translates
   let results = [], words = !data.unspaced, divided = false, running = null;
 
@@ -66,14 +62,9 @@
 
   function switches() {
     const made = [];
-    if (data.subwords) {
-      made.push(choice("Show", "units", [["words", "words"], ["subwords", "subwords"]],
-        words ? "words" : "subwords", (value) => { words = value === "words"; draw(false); }));
-    }
-    if (heavy()) {
-      made.push(choice("Rows", "rows", [["given", "as they are"], ["divided", "sum to one"]],
-        divided ? "divided" : "given", (value) => { divided = value === "divided"; draw(true); }));
-    } else divided = false;
+    if (data.subwords) made.push(unitsChoice(words, (chosen) => { words = chosen; draw(false); }));
+    if (heavy()) made.push(rowsChoice(divided, (chosen) => { divided = chosen; draw(true); }));
+    else divided = false;
     byId("switches").replaceChildren(...made);
   }
 
@@ -148,11 +139,7 @@
     list();
     switches();
     draw(false);
-    try {
-      history.replaceState(null, "", `#${new URLSearchParams(question)}`);
-    } catch (error) {
-      // some browsers forbid the change of the address; it then stays
-    }
+    setAddress(question);
   }
 
   byId("form").addEventListener("submit", (event) => {

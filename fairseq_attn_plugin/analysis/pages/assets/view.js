@@ -1,6 +1,11 @@
 "use strict";
 // Draws translations and their attention. Values from the data enter the page as text, never as markup.
 
+const byId = (id) => document.getElementById(id);
+const data = JSON.parse(byId("data").textContent);
+const several = data.models.length > 1;
+const MANY = 4; // models from which on they are shown compactly at first
+
 /** An HTML element with attributes and children; strings become text. */
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -143,18 +148,16 @@ class Card {
     const dir = rightToLeft(texts) ? "rtl" : "ltr"; // also of words without letters, so that brackets are mirrored
     const buttons = texts.map((text, index) => {
       const end = index === texts.length - 1;
-      const button = element("button", {
+      return element("button", {
         type: "button", class: "word" + (end ? " end" : "") + (unknown.has(index) ? " unknown" : ""),
         tabindex: index ? -1 : 0, "data-side": side, "data-index": index,
         title: end ? "end of the sentence" : unknown.has(index) ? "not in the vocabulary" : null,
       }, element("bdi", { lang: end ? null : this.tags[side], dir: /\p{L}/u.test(text) ? null : dir }, text),
         element("span", { class: "value", "aria-hidden": "true" }));
-      return button;
     });
     const language = languageName(shown.languages[side === "source" ? 0 : 1]);
     const label = side === "target" && shown.targetKind ? `${language}, ${shown.targetKind}` : language;
-    const words = element("div", { class: "words", role: "group", dir,
-      "aria-label": `${side} words` }, ...buttons);
+    const words = element("div", { class: "words", role: "group", dir, "aria-label": `${side} words` }, ...buttons);
     const name = element("span", { class: "row-label" }, label);
     // the lines between the rows cross neither label
     const parts = side === "source" ? [name, words] : [words, name];
@@ -240,17 +243,24 @@ class Card {
     return group;
   }
 
+  /** The weights of a word with the words of the other side. */
+  weightsOf(side, index) {
+    const { weights } = this.shown;
+    return side === "target" ? Array.from(weights[index]) : weights.map((row) => row[index]);
+  }
+
   /** Shades the words of the other side by their weights with this word. If `side` is null, shows the text `idle`. */
   paint(side, index, other = null, idle = "") {
     if (this.shown.note) return;
     Object.assign(this, { side, index, other, idle });
-    const { weights, source, target, scores } = this.shown;
+    const { source, target, scores } = this.shown;
     const pinned = this.board.pinned;
     const valid = side && index < this.shown[side].texts.length;
+    const weights = valid ? this.weightsOf(side, index) : [];
     for (const name of ["source", "target"]) {
       this.words[name].buttons.forEach((button, number) => {
         const active = valid && name === side && number === index;
-        const weight = valid && name !== side ? (side === "target" ? weights[index][number] : weights[number][index]) : 0;
+        const weight = valid && name !== side ? weights[number] : 0;
         button.classList.toggle("active", Boolean(active));
         button.classList.toggle("pinned", Boolean(active && pinned));
         button.setAttribute("aria-pressed", String(Boolean(active && pinned)));
@@ -268,8 +278,7 @@ class Card {
       return;
     }
     const others = (side === "target" ? source : target).texts;
-    const given = others.map((text, number) => ({ text, end: number === others.length - 1,
-      weight: side === "target" ? weights[index][number] : weights[number][index] }));
+    const given = others.map((text, number) => ({ text, end: number === others.length - 1, weight: weights[number] }));
     const named = (text, end, of) => (end ? element("i", {}, "the end")
       : element("b", {}, element("bdi", { lang: this.tags[of] }, text)));
     const seen = given.filter((one) => one.weight >= LEAST).sort((a, b) => b.weight - a.weight);
@@ -304,12 +313,9 @@ class Card {
     this.links.replaceChildren();
     if (!side || this.board.compact) return;
     const frame = this.pair.getBoundingClientRect();
-    const { weights } = this.shown;
-    const count = this.words[side === "target" ? "source" : "target"].buttons.length;
-    for (let number = 0; number < count; number++) {
+    this.weightsOf(side, index).forEach((weight, number) => {
+      if (weight / this.board.greatest < 0.02) return;
       const [t, j] = side === "target" ? [index, number] : [number, index];
-      const weight = weights[t][j];
-      if (weight / this.board.greatest < 0.02) continue;
       const from = this.words.source.buttons[j].getBoundingClientRect();
       const to = this.words.target.buttons[t].getBoundingClientRect();
       const [x, y] = [(from.left + from.right) / 2 - frame.left, from.bottom - frame.top];
@@ -318,7 +324,7 @@ class Card {
       const shade = shadeOf(weight, this.board.greatest);
       this.links.append(drawn("path", { d: `M${x} ${y}C${x} ${y + bend} ${u} ${v - bend} ${u} ${v}`,
         "stroke-width": (1 + 5 * shade).toFixed(2), "stroke-opacity": (0.12 + 0.4 * shade).toFixed(3) }));
-    }
+    });
   }
 }
 
@@ -438,8 +444,7 @@ class Board {
     const card = this.activeCard();
     if (!card) return;
     const { side, index } = this.active;
-    const { weights } = card.shown;
-    const given = side === "target" ? Array.from(weights[index]) : weights.map((row) => row[index]);
+    const given = card.weightsOf(side, index);
     const to = side === "target" ? "source" : "target";
     const best = given.indexOf(Math.max(...given));
     this.activate(card, to, best);
@@ -492,4 +497,19 @@ function menu(legend, name, values, current, change) {
     element("option", { value, selected: value === current }, text)));
   made.addEventListener("change", () => change(made.value));
   return element("label", { class: "switch menu" }, element("span", {}, legend), made);
+}
+
+const unitsChoice = (words, change) => choice("Show", "units", [["words", "words"], ["subwords", "subwords"]],
+  words ? "words" : "subwords", (value) => change(value === "words"));
+
+const rowsChoice = (divided, change) => choice("Rows", "rows", [["given", "as they are"], ["divided", "sum to one"]],
+  divided ? "divided" : "given", (value) => change(value === "divided"));
+
+/** Writes parameters into the address of the page. */
+function setAddress(parameters) {
+  try {
+    history.replaceState(null, "", `#${new URLSearchParams(parameters)}`);
+  } catch (error) {
+    // some browsers forbid the change of a file's address; the page works without it
+  }
 }
