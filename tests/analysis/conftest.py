@@ -1,6 +1,6 @@
-"""The browser of the tests of pages."""
+"""The browser of the tests of pages, and how it looks at them."""
 
-from typing import Iterator
+from typing import Iterator, Tuple
 
 import browser
 import pytest
@@ -14,3 +14,13 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Page]:
         yield browser.Page(driver)
     finally:
         driver.quit()
+
+
+@pytest.fixture(params=browser.VIEWS)
+def view(pages: browser.Page, request: pytest.FixtureRequest) -> Iterator[Tuple[int, str]]:
+    """Each width and colour scheme in which axe-core looks at pages."""
+    browser.script()
+    browser.look(pages, *request.param)
+    yield request.param
+    pages.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    pages.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

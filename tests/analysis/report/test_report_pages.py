@@ -63,10 +63,8 @@ def test_both_schemes_and_widths(pages, folder, name, width, scheme):
         assert min(pages.contrasts(selector), default=21) >= 4.5, selector
 
 
-@pytest.mark.parametrize(("width", "scheme"), browser.VIEWS)
 @pytest.mark.parametrize("name", ["report", "compare", "documents"])
-def test_axe_finds_nothing(pages, folder, name, width, scheme):
-    browser.look(pages, width, scheme)
+def test_axe_finds_nothing(pages, folder, name, view):
     pages.open((folder / f"{name}.html").as_uri())
     assert browser.violations(pages) == []
     if name == "documents":

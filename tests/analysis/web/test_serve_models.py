@@ -1,6 +1,5 @@
 """fairseq-attn serve with several models, and its page in a browser: examples, addresses, and axe-core."""
 
-import contextlib
 import re
 import signal
 from types import SimpleNamespace
@@ -109,22 +108,16 @@ def test_the_page_says_where_punctuation_must_stand_apart(pages, tiny_data, zoo,
         assert pages.texts("#examples button") == ["<b>x</b>"] and not pages.problems()
 
 
-@pytest.mark.parametrize(("width", "mode"), browser.VIEWS)
-def test_axe_finds_no_violation(pages, served, width, mode):
-    browser.script()
-    with contextlib.ExitStack() as stack:
-        stack.callback(pages.driver.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
-        stack.callback(pages.driver.execute_cdp_cmd, "Emulation.setEmulatedMedia", {"features": []})
-        browser.look(pages, width, mode)
-        pages.open(served)
-        assert browser.violations(pages) == []
-        pages.open(served + "#text=ama+<b>+cor+dun+esk+fim+gol+hus+ilo")
-        done(pages)
-        pages.all(".word[data-side=target]")[1].click()
-        pages.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        assert browser.violations(pages) == []
-        assert pages.script("return document.documentElement.scrollWidth") <= width
-        pages.open(served + "#text=+")
-        pages.one("#send").click()
-        pages.wait("return !document.querySelector('#message').hidden")
-        assert browser.violations(pages) == []
+def test_axe_finds_no_violation(pages, served, view):
+    pages.open(served)
+    assert browser.violations(pages) == []
+    pages.open(served + "#text=ama+<b>+cor+dun+esk+fim+gol+hus+ilo")
+    done(pages)
+    pages.all(".word[data-side=target]")[1].click()
+    pages.script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert browser.violations(pages) == []
+    assert pages.script("return document.documentElement.scrollWidth") <= view[0]
+    pages.open(served + "#text=+")
+    pages.one("#send").click()
+    pages.wait("return !document.querySelector('#message').hidden")
+    assert browser.violations(pages) == []
