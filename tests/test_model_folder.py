@@ -68,9 +68,15 @@ def test_commands_that_read_attention_extract_it_once(folder, tmp_path, capsys):
     cli.main(["align", str(folder), "--out", str(tmp_path / "links")])
     assert len((tmp_path / "links").read_text().splitlines()) == 5
     assert open_records(folder / "attention" / "test.reference.jsonl").header.target == "reference"
-    for command, file in ((["confidence"], made), (["aer", "--gold", str(tmp_path / "links")], "test.reference.jsonl")):
+    forced = made.with_name("test.reference.jsonl")
+    for words, out in (
+        (["confidence"], ["--json", str(made)]),
+        (["aer", "--gold", str(tmp_path / "links")], ["--json", str(forced)]),
+        (["lexicon"], ["--out", str(forced)]),
+        (["align"], ["--out", str(forced)]),
+    ):
         with pytest.raises(OptionError, match="is one of the files that are read, and would be lost"):
-            cli.main([*command, str(folder), "--json", str(folder / "attention" / file)])
+            cli.main([*words, str(folder), *out])
     cli.main(["lexicon", str(folder), "--out", str(tmp_path / "lexicon")])
     cli.main(["compare", str(folder)])
     assert re.search(r"\| model-folder +\| +100\.00 \|", capsys.readouterr().out)

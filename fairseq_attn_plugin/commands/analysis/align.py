@@ -143,6 +143,7 @@ def _records(args: argparse.Namespace, file: str, path: Optional[str], option: s
     matrices = () if matrix is None else (matrix,)
     if path is None:
         (records,) = open_systems(with_attention([file], matrices=matrices))
+        check_output("--out", args.out, [records.path])  # the file of a model folder, too
         known = records.header.weights
         if matrix is not None and matrix not in known:
             raise OptionError(

@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> None:
     sentences = 0
     # one by one: two files may have one label
     systems = [open_systems([path])[0] for path in with_attention(args.files)]
+    check_output("--out", args.out, [system.path for system in systems])  # the files of model folders, too
     kinds = []
     for system in systems:
         system.weights_name(args.weights)
