@@ -20,8 +20,9 @@ SEVERAL = (
 
 # the end of a sentence and its closing quotes and brackets, attached or as separate tokens
 _SENTENCE_END = re.compile(r"""(?:[.!?。！？؟۔।॥]\s?)+(?:["'”’»)\]}]+(?=\s|$))*\s*|\n+""")
-# a word, the mark that ends it, and the first letter of the next word; tokens may stand apart
-_NEXT_SENTENCE = re.compile(r"(\w+)[^\w\s]*\s*([.!?…])[^\w.!?…]*\s[^\w.!?…]*(\w)")
+# a word, the mark that ends it, and the first letter of the next word, which a mark may end in turn; tokens may stand
+# apart
+_NEXT_SENTENCE = re.compile(r"\b(\w+)[^\w\s]*\s*([.!?…])[^\w\s.!?…]*\s[^\w.!?…]*(?=(\w))")
 SHORT = 3  # letters of a word before a full stop that may be an abbreviation, as in Dr. and Nr.
 _ESCAPES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "#124": "|", "#91": "[", "#93": "]"}
 _ESCAPED = re.compile(f"&({'|'.join(_ESCAPES)});")
@@ -111,7 +112,7 @@ def unspaced(subwords: str, *languages: str) -> bool:
 def has_several_sentences(line: str) -> bool:
     """Whether a sentence seems to begin after the end of another one: a letter that is not small after a mark, or any
     text after a mark of Chinese, Japanese, Arabic, Urdu or Hindi."""
-    if re.search(r"[。！？]\W*\w|[؟۔।॥]\s+\w", line):
+    if re.search(r"[。！？][^\w。！？]*\w|[؟۔।॥]\s+\w", line):
         return True
     ends = (match.groups() for match in _NEXT_SENTENCE.finditer(line))
     return any(

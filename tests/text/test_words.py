@@ -21,6 +21,7 @@ from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
         ("他在睡觉。她在看书。", True),
         ("الرجل نائم. المرأة تقرأ.", True),
         ("هل هو نائم؟ المرأة تقرأ.", True),
+        ("Das ist Dr. Kohl. Er liest.", True),
         ("वह सोता है। वह पढ़ती है।", True),
         ("قال: «هل هو نائم؟»، وذهب.", False),
         ("वह सोता है।", False),
@@ -32,7 +33,12 @@ from fairseq_attn_plugin.text.unknown_words import positions_of, replace_unknown
         ("See example.com for the whole story.", False),
         ("他在睡觉。", False),
         ("Um 5 p.m. geht er.", False),
+        # within a second
+        ("a" * 50_000, False),
+        ("Ein Mann." + " " * 50_000 + ".", False),
+        ("。" * 50_000, False),
     ],
+    ids=lambda value: str(value)[:40],
 )
 def test_several_sentences(line, several):
     assert has_several_sentences(line) is several
