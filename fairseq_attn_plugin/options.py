@@ -96,16 +96,21 @@ def parse_integers(option: str, value: Any) -> List[int]:
         raise OptionError(f"{option} {value}: must be integers separated by commas, as in 10000,50000") from None
 
 
+def literal(text: str) -> Any:
+    """The value that a text is in Python's notation; None where it is none."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # the last two: nested too deep
+        return None
+
+
 def parse_overrides(text: str) -> Dict[str, Any]:
     """The dictionary of ``--model-overrides``.
 
     Raises:
         OptionError: ``text`` is not a dictionary of names in Python's notation
     """
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        value = None
+    value = literal(text)
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise OptionError(f"--model-overrides {text}: must be a dictionary, as in \"{{'latent_topk': 5}}\"")
     return value

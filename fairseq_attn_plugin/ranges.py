@@ -5,12 +5,11 @@ of a search once more where a generator is built: ``--eval-bleu-args``, keywords
 have them too.
 """
 
-import ast
 import math
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple
 
 from .errors import OptionError
-from .options import flag
+from .options import flag, literal
 
 
 class Range(NamedTuple):
@@ -113,10 +112,7 @@ def _leaves(cfg: Any) -> Iterator[Tuple[str, Any]]:
 def _numbers(value: Any, expected: bool) -> Tuple[float, ...]:
     """The numbers of a value, or of its parts: ``(0.9, 0.98)`` is a string in fairseq, as is ``0.9,0.98``."""
     if isinstance(value, str):
-        try:
-            value = ast.literal_eval(value.strip()) if expected or value.strip()[:1] in ("(", "[") else ()
-        except (ValueError, SyntaxError):
-            return ()
+        value = literal(value.strip()) if expected or value.strip()[:1] in ("(", "[") else None
     parts = value if isinstance(value, (list, tuple)) else [value]
     return tuple(part for part in parts if isinstance(part, (int, float)) and not isinstance(part, bool))
 

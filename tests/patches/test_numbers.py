@@ -100,6 +100,8 @@ def test_parts_limits_and_numbers_beyond_floats():
         ("clip_norm", float("nan"), "^--clip-norm nan"),
         ("update_freq", [2, 0], "^--update-freq 0: must be at least 1$"),
         ("anything", float("nan"), "^--anything nan: must be a finite number$"),
+        ("adam_betas", "{[]: 1}", "^--adam-betas .*: must be two numbers"),
+        ("adam_betas", "(1," * 300, "^--adam-betas .*: must be two numbers"),
     ):
         with pytest.raises(OptionError, match=line):
             check_numbers({"optimization": {name: value}})
