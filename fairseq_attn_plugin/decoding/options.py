@@ -10,7 +10,7 @@ a generator was asked for, and :func:`fairseq_attn_plugin.decoding.stepper.stepp
 import argparse
 import math
 from dataclasses import dataclass, fields
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ..errors import OptionError
 from ..options import flag, need, option
@@ -18,6 +18,7 @@ from ..ranges import STEEPEST
 
 ENGINES = ("plugin", "stock")
 PRECISIONS = ("float32", "bfloat16", "int8")
+KINDS: Dict[Any, Tuple[Any, str]] = {int: (int, "a whole number"), float: ((int, float), "a number")}
 
 
 @dataclass
@@ -55,6 +56,11 @@ class DecodingOptions:
     shortlist_frequent: int = option(100, "with --shortlist: the most frequent words, always possible (default: 100)")
 
     def __post_init__(self) -> None:
+        for own in fields(self):  # null, or a text: JSON and keywords have both
+            kinds, what = KINDS.get(own.type, ((str, type(None)), "a text"))
+            value = getattr(self, own.name)
+            if not isinstance(value, kinds):
+                raise OptionError(f"{flag(own.name)} {value!r}: must be {what}")
         for name, known in (("decoding_precision", PRECISIONS), ("decoding_engine", ENGINES)):
             need(getattr(self, name) in known, self, name, " or ".join(known))
         need(0 <= self.eos_norm < math.inf, self, "eos_norm", "0 or more")

@@ -49,6 +49,11 @@ def test_defaults():
     ({"eos_norm": math.inf}, "^--eos-norm inf: must be 0 or more"),
     ({"decoding_precision": "half"}, "^--decoding-precision half: must be float32 or bfloat16 or int8"),
     ({"decoding_engine": "fast"}, "^--decoding-engine fast: must be plugin or stock"),
+    ({"decoding_engine": None}, "^--decoding-engine None: must be plugin or stock"),
+    ({"wu_penalty": None}, "^--wu-penalty None: must be a number"),
+    ({"eos_norm": "1"}, "^--eos-norm '1': must be a number"),
+    ({"shortlist": 5}, "^--shortlist 5: must be a text"),
+    ({"shortlist": "x", "shortlist_size": 2.5}, "^--shortlist-size 2.5: must be a whole number"),
 )
 def test_wrong_values_of_decoding(options):
     DecodingOptions(**options)
