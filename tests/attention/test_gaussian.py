@@ -229,6 +229,7 @@ OTHER = describe_vocabulary(dictionary(7))
         ("gaussian_election", recommended(rule="log5"), "the rule log5: must be one of log4, log3, log2, half"),
         ("gaussian_election", recommended(sigma=0), "sigma 0.0, mean -0.1 and length_ratio 1.25 must be numbers"),
         ("gaussian_election", recommended(mean="wide"), "lacks values; fairseq-attn election writes whole files"),
+        ("gaussian_election", recommended(mean=10**400), "lacks values; fairseq-attn election writes whole files"),
         ("gaussian_election", election(length_ratio=1e9), "the last at most 1000"),
         ("election_table", None, "no such file; fairseq-attn election --agent writes one"),
         ("election_table", words(target_vocabulary=OTHER), "another target vocabulary"),

@@ -38,7 +38,7 @@ def read_recommendation(path: str, source_dictionary: Any, target_dictionary: An
         recommended, ratio = content["recommended"], float(content["length_ratio"])
         sigma, mean = float(recommended["sigma"]), float(recommended["mean"])
         name = str(recommended["rule"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise OptionError(f"{OPTION} {path}: lacks values; {ELECTION_COMMAND} writes whole files") from None
     rule = Rule.parse(name, f"{OPTION} {path}: the rule")
     if not (0 < sigma < math.inf and math.isfinite(mean) and 0 < ratio <= MOST_WORDS):
