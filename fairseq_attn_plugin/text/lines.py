@@ -105,14 +105,16 @@ def csv_rows(
     Args:
         path: the file, for messages
         lines: of the file
-        first: some of them, in which the separator is the one that gives the evenest rows
+        first: some of them, in which the separator is the one that gives the evenest rows, or a comma where the
+            first row has one column
         most_lines: of a row; more are a quotation mark without its end
 
     Raises:
         OptionError: a quotation mark has no end, or stands within a field
     """
     before = 0
-    separator = max(";,\t", key=lambda one: _evenness(first, one))
+    even = {one: _evenness(first, one) for one in ";,\t"}
+    separator = max(even, key=lambda one: even[one]) if any(even.values()) else ","
     csv.field_size_limit(LONGEST)
     reader = csv.reader((line + "\n" for line in lines), delimiter=separator, strict=True)
     try:

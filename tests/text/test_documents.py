@@ -109,6 +109,8 @@ def test_tables_of_spreadsheets(tmp_path, separator):
 
 def test_tables_without_labels(tmp_path):
     assert list(documents_of(written(tmp_path, "a.csv", "text\nGood\n"), labels=False)) == [Document([["Good"]])]
+    path = written(tmp_path, "one.csv", 'text\nGood; really\n"Bad, film"\n')
+    assert [one.sentences for one in documents_of(path, labels=False)] == [[["Good;", "really"]], [["Bad,", "film"]]]
     path = written(tmp_path, "b.csv", "id;text\n3;Good\n")
     assert list(documents_of(path, labels=False)) == [Document([["Good"]], None, "3")]
     path = written(tmp_path, "c.csv", 'pos,Good\nneg,"Bad\n')
