@@ -256,7 +256,8 @@ def test_a_folder_of_something_else(tmp_path, exported):
         with pytest.raises(ValueError, match=re.escape(f"{tmp_path}/settings.json: {name} {message}")):
             Translator(str(tmp_path))
     others = [{**whole, "format": "another"}, {**whole, "files": {}}, {**whole, "bpe": "subword_nmt"}, {"beam": 5}, []]
-    for text in ("", "{", "\x00", *map(json.dumps, others)):
+    others.append({**whole, "files": list(whole["files"])})
+    for text in ("", "{", "\x00", "[" * 100_000, *map(json.dumps, others)):
         (tmp_path / "settings.json").write_text(text)
         with pytest.raises(ValueError, match=f"{tmp_path}/settings.json: is damaged, or of another program; copy"):
             Translator(str(tmp_path))

@@ -84,8 +84,8 @@ def open_folder(folder):
         settings = json.loads(content)
         subwords = [SUBWORD_FILES[settings["bpe"]]] if settings["bpe"] else []
         whole = settings["format"] == FORMAT and {*settings} >= {*RULES}
-        whole = whole and {*settings["files"]} >= {*FILES, *subwords}
-    except (ValueError, TypeError, LookupError):
+        whole = whole and settings["files"].keys() >= {*FILES, *subwords}
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         whole = False
     if not whole:
         raise ValueError(f"{path}: is damaged, or of another program; copy the whole folder again")
