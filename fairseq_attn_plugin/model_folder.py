@@ -172,10 +172,13 @@ def open_model_folder(path: Any) -> Optional[ModelFolder]:
         if is_training(folder) and not settings:
             raise OptionError(f"{path}: its training has not ended; run the same fairseq-attn train again")
         return None
-    if NEEDED - set(settings):
+    languages, bpe, tokenizer = map(settings.get, ("languages", "bpe", "tokenizer"))
+    right = not NEEDED - set(settings) and bpe in (None, *SUBWORD_FILES)
+    right = right and (tokenizer is None or isinstance(tokenizer, dict) and {*tokenizer} >= {"dash_splits", "escape"})
+    if not right or not isinstance(languages, list) or [*map(type, languages)] != [str, str]:
         raise OptionError(f"{folder / SETTINGS}: is damaged; copy it again, or train again")
-    files = [MODEL, *(f"dict.{language}.txt" for language in settings["languages"])]
-    for name in [*files, *([SUBWORD_FILES[settings["bpe"]]] if settings["bpe"] else [])]:
+    files = [MODEL, *(f"dict.{language}.txt" for language in languages)]
+    for name in [*files, *([SUBWORD_FILES[bpe]] if bpe else [])]:
         if not (folder / name).is_file():
             raise OptionError(f"{path}: has no {name}; copy the whole folder, or run fairseq-attn train again")
     return ModelFolder(folder, settings)

@@ -134,7 +134,7 @@ def read_json(path: Path) -> Dict[str, Any]:
     """The object in a JSON file; empty if there is none or it is damaged."""
     try:
         content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None  # no pipe, no device
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 

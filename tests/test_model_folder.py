@@ -125,10 +125,18 @@ def test_a_folder_that_lacks_a_file(folder, tmp_path, lost, said):
 def test_damaged_and_unfinished_folders(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "copy")
     settings = json.loads((copy / "settings.json").read_text())
-    del settings["normalizer"]
-    (copy / "settings.json").write_text(json.dumps(settings))
-    with pytest.raises(OptionError, match="settings.json: is damaged"):
-        open_model_folder(copy)
+    lacks = {name: value for name, value in settings.items() if name != "normalizer"}
+    for damaged in (
+        lacks,
+        {**settings, "languages": None},
+        {**settings, "bpe": "words"},
+        {**settings, "tokenizer": []},
+    ):
+        (copy / "settings.json").write_text(json.dumps(damaged))
+        with pytest.raises(OptionError, match="settings.json: is damaged"):
+            open_model_folder(copy)
+    (copy / "settings.json").write_text("[" * 100_000)
+    assert open_model_folder(copy) is None
     (copy / "settings.json").unlink()
     assert open_model_folder(copy) is None and open_model_folder(tmp_path / "none") is None
     (copy / "training").mkdir()
