@@ -14,6 +14,7 @@ import torch
 
 from fairseq_attn_plugin.checkpoints import architecture, check_finite, plain_config
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import earlier_values
 from fairseq_attn_plugin.writing import make_folder, whole_file
 
 
@@ -83,13 +84,15 @@ def _one_direction(state: Dict[str, Any], name: str, direction: str) -> Dict[str
 
 
 def _model_config(saved: Dict[str, Any]) -> Dict[str, Any]:
-    """Every option of ``attn_lstm``. An option that is not in the checkpoint has the default of its architecture."""
+    """Every option of ``attn_lstm``. An option that is not in the checkpoint has the value that it had before it was
+    there, or the default of its architecture."""
     from fairseq.models import MODEL_DATACLASS_REGISTRY
 
     from fairseq_attn_plugin.models.attn_lstm import AttnLSTMConfig
 
     defaults = MODEL_DATACLASS_REGISTRY[saved["_name"]]()
-    config = {key: saved.get(key, getattr(defaults, key)) for key in AttnLSTMConfig.__dataclass_fields__}
+    known = {**vars(defaults), **earlier_values(defaults), **saved}
+    config = {key: known[key] for key in AttnLSTMConfig.__dataclass_fields__}
     # The embeddings are in the checkpoint. Their files belong to languages, and the sides of a direction may differ.
     for side in ("encoder", "decoder"):
         config[f"{side}_embed_path"], config[f"{side}_freeze_embed"] = None, False

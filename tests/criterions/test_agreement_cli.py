@@ -10,6 +10,7 @@ from in_process import run_tool
 from training import SIZES, generate, right_lines
 from training import train as train_with
 
+from fairseq_attn_plugin.checkpoints import plain_config
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
 
@@ -115,6 +116,16 @@ def test_exported_checkpoint_is_an_ordinary_one(exported, trained, tiny_data):
     )
     value = float(re.search(r'valid_nll_loss": "?([\d.]+)', done.stdout)[1])
     assert value == pytest.approx(trained.validations[-1]["valid_reverse_nll_loss"], abs=2e-3)
+
+
+def test_a_checkpoint_from_before_an_option_is_exported_as_it_was_trained(trained, tmp_path):
+    state = torch.load(trained.last)
+    config = plain_config(state["cfg"])
+    now = [config["model"].pop(name) for name in ("output_layer", "adm_pairs")]
+    torch.save({**state, "cfg": config}, tmp_path / "old.pt")
+    export(tmp_path / "old.pt", "xx-yy", tmp_path / "out.pt")
+    model = torch.load(tmp_path / "out.pt")["cfg"]["model"]
+    assert (now, [model["output_layer"], model["adm_pairs"]]) == (["linear", "encodings"], ["tanh", "keys"])
 
 
 def test_mistakes_of_export_are_one_line(exported, trained, tmp_path):
