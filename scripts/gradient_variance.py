@@ -35,7 +35,7 @@ from tabulate import tabulate
 from tqdm import tqdm
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
-from fairseq_attn_plugin.attention.normalizers import build_normalizer
+from fairseq_attn_plugin.attention import NORMALIZERS
 from fairseq_attn_plugin.criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings
 from fairseq_attn_plugin.criterions.objectives.support import TopKConfig
 from fairseq_attn_plugin.errors import OptionError
@@ -92,7 +92,7 @@ def gradient(model: Any, sample: Any, name: str, average: MovingAverage) -> tupl
         parameters = [p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("posterior.")]
     else:
         parameters = [p for p in model.parameters() if p.requires_grad]
-    model.posterior.normalize = build_normalizer("sparsemax" if name.startswith(SPARSE) else "softmax")
+    model.posterior.normalize = NORMALIZERS.build("sparsemax" if name.startswith(SPARSE) else "softmax")
     start = time.process_time()
     target = sample["target"]
     latent = model(**sample["net_input"], target=target, posterior=OBJECTIVES[objective].posterior)

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
-from fairseq_attn_plugin.attention import Attention, build_attention
-from fairseq_attn_plugin.attention.normalizers import build_normalizer
+from fairseq_attn_plugin.attention import NORMALIZERS, Attention, build_attention
 from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
 
 from .common import BLUE, CORNERS, GREEN, GREY, LIGHT, ORANGE, bars, style
@@ -145,9 +144,9 @@ def constrained(path: Path) -> None:
 def sparse(path: Path) -> None:
     """Weights of softmax, sparsemax and fusedmax for the same scores."""
     scores = torch.tensor([-0.6, -0.2, 0.9, 1.0, 0.85, 0.1, -0.5, 1.15, 0.0, -0.4])
-    weights = {name: build_normalizer(name)(scores[None, None], None)[0, 0] for name in ("softmax", "sparsemax")}
+    weights = {name: NORMALIZERS.build(name)(scores[None, None], None)[0, 0] for name in ("softmax", "sparsemax")}
     strength = 0.2
-    weights[rf"fusedmax, $\lambda$ = {strength:g}"] = build_normalizer("fusedmax", fusedmax_strength=strength)(
+    weights[rf"fusedmax, $\lambda$ = {strength:g}"] = NORMALIZERS.build("fusedmax", fusedmax_strength=strength)(
         scores[None, None], None
     )[0, 0]
     _scores_and_weights(path, scores, weights, "Weights")
@@ -174,7 +173,7 @@ def normalizers(path: Path) -> None:
         axes = figure.add_axes((0, 0, 1, 1))
         style(axes, grid="both")
         for name, colour, line in zip(("entmax15", "softmax", "sparsemax"), (ORANGE, BLUE, GREEN), ("-", "--", "-.")):
-            axes.plot(differences, build_normalizer(name)(scores, None)[0, :, 0], line, color=colour, label=name)
+            axes.plot(differences, NORMALIZERS.build(name)(scores, None)[0, :, 0], line, color=colour, label=name)
         axes.set_xlabel(r"$\alpha_1 - \alpha_2$", fontsize=9)
         axes.set_ylabel(r"$a_1$", fontsize=9)
         axes.legend(frameon=False, fontsize=8.5)

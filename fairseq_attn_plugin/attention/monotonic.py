@@ -33,7 +33,7 @@ from .biases import BiasMemory, BiasState
 from .part_registry import need_own
 from .registry import register_attention
 from .scored import ScoredAttention
-from .scores import build_score
+from .scores import SCORES
 
 _NOTHING = -1e9  # the energy of padding
 
@@ -149,7 +149,7 @@ class MochaAttention(MonotonicAttention):
     def __init__(self, query_dim: int, memory_dim: int, config: MochaConfig):
         super().__init__(query_dim, memory_dim, config)
         need_own(config.chunk >= 1, config, "chunk", "at least 1 word")
-        self.chunk_score = build_score(config.score or self.default_score, query_dim, memory_dim, **config.of_parts)
+        self.chunk_score = SCORES.build(config.score or self.default_score, query_dim, memory_dim, **config.of_parts)
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> MonotonicMemory:
         memory = super()._memorize(encodings, pad_mask)

@@ -66,11 +66,6 @@ NORMALIZERS: Parts[Normalizer] = Parts("attention_normalizer", "normaliser", sub
 register_normalizer = NORMALIZERS.register
 
 
-def build_normalizer(name: str, **options: Any) -> Normalizer:
-    """The normaliser ``name``; see :meth:`.part_registry.Parts.build`."""
-    return NORMALIZERS.build(name, **options)
-
-
 def over_words(
     scores: Tensor,
     pad_mask: Optional[Tensor],

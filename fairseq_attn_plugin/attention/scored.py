@@ -14,8 +14,8 @@ from torch import Tensor
 from ..ops.deferred import matmul
 from .base import Attention, AttentionConfig, AttentionOutput, Penalty
 from .biases import Biases, BiasState, parse_biases
-from .normalizers import build_normalizer, divide_by_maximum
-from .scores import build_score
+from .normalizers import NORMALIZERS, divide_by_maximum
+from .scores import SCORES
 
 
 class ScoredAttention(Attention):
@@ -33,8 +33,8 @@ class ScoredAttention(Attention):
 
     def __init__(self, query_dim: int, memory_dim: int, config: AttentionConfig):
         super().__init__(query_dim, memory_dim, config)
-        self.score = build_score(config.score or self.default_score, query_dim, memory_dim, **config.of_parts)
-        self.normalize = build_normalizer(config.normalizer, **config.of_parts)
+        self.score = SCORES.build(config.score or self.default_score, query_dim, memory_dim, **config.of_parts)
+        self.normalize = NORMALIZERS.build(config.normalizer, **config.of_parts)
         self.sparse = self.sparse or self.normalize.sparse
         chosen = parse_biases(config.bias)
         self.biases = Biases(chosen, query_dim, memory_dim, config.of_parts) if chosen else None

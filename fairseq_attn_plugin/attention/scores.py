@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Optional
+from typing import ClassVar, Optional
 
 import torch
 from torch import Tensor, nn
@@ -59,11 +59,6 @@ class Score(Part):
 
 SCORES: Parts[Score] = Parts("attention_score", "score", submodules=True)
 register_score = SCORES.register
-
-
-def build_score(name: str, query_dim: int, memory_dim: int, **options: Any) -> Score:
-    """The score ``name``; see :meth:`.part_registry.Parts.build`."""
-    return SCORES.build(name, query_dim, memory_dim, **options)
 
 
 def projection(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from ..attention import NORMALIZERS, Attention
-from ..attention.normalizers import build_normalizer
 from ..errors import OptionError
 from ..modules.encoders.source_encoder import SourceEncoder
 from ..modules.latent.alignment_posterior import AlignmentPosterior
@@ -124,7 +123,7 @@ class LatentLSTMModel(AttnLSTMModel):
             model.posterior = AlignmentPosterior(
                 cls._build_encoder(cfg, task.source_dictionary, model.encoder.embed_tokens, **sizes),
                 cls._build_encoder(cfg, task.target_dictionary, model.decoder.embed_tokens, **sizes),
-                build_normalizer(cfg.posterior_normalizer, **{name: cfg[name] for name in NORMALIZERS.options()}),
+                NORMALIZERS.build(cfg.posterior_normalizer, **{name: cfg[name] for name in NORMALIZERS.options()}),
             )
         return model
 

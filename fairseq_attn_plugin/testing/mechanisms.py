@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..attention import BIASES, NORMALIZERS, SCORES, Attention, index_rows, map_tensors
-from ..attention.normalizers import LOG_ZERO, build_normalizer
+from ..attention.normalizers import LOG_ZERO
 from ..errors import OptionError
 from .subject import LENGTHS, Subject, attend, batch_of, draw_queries, precompute, step, step_at, stepwise
 
@@ -374,7 +374,7 @@ def check_normalizer(name: str, attention: str = "soft", **options: Any) -> None
     NORMALIZERS.find(name)
     check_attention(attention, normalizer=name, **options)
     own = {key: value for key, value in options.items() if key in NORMALIZERS.options()}
-    normalize = build_normalizer(name, **own)
+    normalize = NORMALIZERS.build(name, **own)
     one = torch.tensor([[[0.7]]])
     equal(normalize(one, None), torch.ones_like(one), f"normalizer {name}: the weight of a single word must be 1")
     scores = torch.tensor([[2.0, 1.0, 1.0, -1.0]])

@@ -7,8 +7,7 @@ from typing import Any, Dict, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ..attention import options_of
-from ..attention.normalizers import build_normalizer
+from ..attention import NORMALIZERS, options_of
 from ..criterions.objectives import OBJECTIVES, Batch, MovingAverage, Settings, Terms
 from ..errors import OptionError
 from ..modules.latent.latent_alignments import LatentAlignments
@@ -110,7 +109,7 @@ def make_batch(
     target[:, :3] = words[:, :steps]
     for row, n in enumerate(targets):
         target[row, n:] = PAD
-    normalize, mask = build_normalizer(normalizer), pad_mask[:, None]
+    normalize, mask = NORMALIZERS.build(normalizer), pad_mask[:, None]
 
     def log_weights(scores: Tensor) -> Tensor:
         return normalize.log_weights(normalize(scores, mask), scores, mask)

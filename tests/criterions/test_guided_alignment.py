@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from refusals import refuses
 from training import SIZES, training_command
 
-from fairseq_attn_plugin.attention.normalizers import build_normalizer
+from fairseq_attn_plugin.attention import NORMALIZERS
 from fairseq_attn_plugin.criterions.guided_alignment import (
     GuidedAlignmentConfig,
     GuidedAlignmentCriterion,
@@ -109,7 +109,7 @@ def test_small_weights_go_on_in_a_straight_line():
 def test_gradient_is_finite_where_weights_are_zero(loss, name):
     scores = torch.tensor([[[4.5, -3.0, 0.0, 5.0], [1.0, 1.1, 0.9, -500.0]]], requires_grad=True)
     mask = torch.tensor([[[False, False, True, False]]])
-    weights = build_normalizer(name)(scores, mask)
+    weights = NORMALIZERS.build(name)(scores, mask)
     links = torch.tensor([[[True, True, False, False], [False, False, False, True]]])
     terms = alignment_terms(weights, links, loss)
     assert (weights == 0).sum() >= 3 and terms.losses.isfinite().all()

@@ -18,13 +18,13 @@ from torch import Tensor
 
 from ...ops.devices import constant
 from ..base import word_positions
-from ..normalizers import LOG_ZERO, build_normalizer, divide_by_maximum
+from ..normalizers import LOG_ZERO, NORMALIZERS, divide_by_maximum
 from .windows import HALF, RULES, Rule
 
 # A Gaussian narrower than this has one position only; its square is a normal number.
 NARROWEST = 1e-6
 _MOST_DIGITS = 20  # of a sentence's length, to the base 2
-_softmax = build_normalizer("softmax")
+_softmax = NORMALIZERS.build("softmax")
 
 
 class Curve(NamedTuple):
