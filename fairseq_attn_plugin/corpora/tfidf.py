@@ -56,14 +56,14 @@ def evaluate(folder: Path, classifier: str = "logistic") -> Dict[str, Any]:
         for strength in LOGISTIC if classifier == "logistic" else SVM:
             model = LinearSVC(C=strength) if classifier == "svm" else LogisticRegression(C=strength, max_iter=2000)
             model.fit(train, labels)
-            accuracy = accuracy_score(valid[1], model.predict(held))
-            if accuracy > best["valid_accuracy"] / 100:
+            accuracy = 100 * accuracy_score(valid[1], model.predict(held))
+            if accuracy > best["valid_accuracy"]:
                 predicted = model.predict(unseen)
                 best = {
                     "documents": len(predicted),
                     "accuracy": round(100 * accuracy_score(test[1], predicted), 4),
                     "macro_f1": round(100 * f1_score(test[1], predicted, average="macro"), 4),
-                    "valid_accuracy": 100 * accuracy,
+                    "valid_accuracy": accuracy,
                     "C": strength,
                     "ngrams": [1, longest],
                     "features": train.shape[1],

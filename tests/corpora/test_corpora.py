@@ -156,13 +156,24 @@ def test_imdb_from_tables_and_from_its_archive(prepare, corpus_folder, tmp_path)
     assert sizes(done, "label") == [16, 4, 20]
 
 
-@pytest.mark.parametrize("classifier", ["logistic", "svm"])
-def test_baseline_finds_the_word_that_tells(classifier, tmp_path, capsys):
+@pytest.fixture
+def of_reviews(tmp_path):
+    """Documents for the baseline, in ``tmp_path``."""
     pytest.importorskip("sklearn", reason="needs scikit-learn")
     for split, folds in (("train", "2345678"), ("valid", "1"), ("test", "0")):
         chosen = [review for review in reviews(8) if review[0][2] in folds]
         (tmp_path / f"{split}.input0").write_text("".join(" </s> ".join(s) + "\n" for _, _, s in chosen))
         (tmp_path / f"{split}.label").write_text("".join(label + "\n" for _, label, _ in chosen))
+
+
+def test_of_equal_models_the_first_is_the_baseline(of_reviews, tmp_path, monkeypatch):
+    monkeypatch.setattr("sklearn.metrics.accuracy_score", lambda *_: 1 / 3)  # more than its percent by a hundred
+    best = tfidf.evaluate(tmp_path, "svm")
+    assert (best["C"], best["ngrams"]) == (tfidf.SVM[0], [1, 1])
+
+
+@pytest.mark.parametrize("classifier", ["logistic", "svm"])
+def test_baseline_finds_the_word_that_tells(classifier, of_reviews, tmp_path, capsys):
     tfidf.main([str(tmp_path), "--classifier", classifier, "--out", str(tmp_path / "seed1" / "test.json")])
     result = json.loads((tmp_path / "seed1" / "test.json").read_text())
     assert result["accuracy"] == 100 and result["documents"] == 16
