@@ -8,6 +8,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 from fairseq_attn_plugin.corpora.files import read_text, split_lines
 from fairseq_attn_plugin.corpora.parallel import SHARE, SPLITS, Pair, assign, normalize
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.lines import csv_rows
 
 MOST_LINES = 20  # of a field in quotation marks; more are a mark without its end
@@ -85,7 +86,7 @@ def _table(
     for number, row in rows:
         if len(row) <= max(source, target):
             raise OptionError(
-                f"{path}, line {number}: has {len(row)} column{'s' * (len(row) != 1)}, no column "
+                f"{path}, line {number}: has {counted(len(row), 'column')}, no column "
                 f"{max(source, target) + 1}: expected a sentence, a tab and its translation, or two files, one for "
                 "each language"
             )
