@@ -123,9 +123,6 @@ class Int8Product(Product):
         return torch.ops.quantized.linear_dynamic(x, self.packed, self.seven_bits)
 
 
-_KINDS: Dict[str, Callable[..., Product]] = {"float32": Float32Product, "bfloat16": BFloat16Product}
-
-
 def pack(
     weight: Tensor, bias: Optional[Tensor] = None, precision: str = "float32", rows: Optional[int] = None
 ) -> Product:
@@ -138,7 +135,9 @@ def pack(
     if precision == "bfloat16" and weight.device.type == "cpu" and not has_bfloat16("cpu"):
         say_once("bfloat16", NO_INSTRUCTIONS)
         precision = "float32"
-    return Int8Product(weight, bias, rows) if precision == "int8" else _KINDS[precision](weight, bias)
+    if precision == "int8":
+        return Int8Product(weight, bias, rows)
+    return BFloat16Product(weight, bias) if precision == "bfloat16" else Float32Product(weight, bias)
 
 
 def packed_lstm(
