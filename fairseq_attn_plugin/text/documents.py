@@ -108,7 +108,8 @@ def _rows(path: Path, is_csv: bool) -> Iterator[Tuple[int, Dict[str, str]]]:
             continue
         if names is None:
             head = [cell.strip().lower() for cell in row]
-            names = head if set(head).issuperset(["text"] if is_csv else ["label", "text"]) else []
+            # in a file of text this word alone may be a text
+            names = head if "text" in head and (is_csv or {"label", "id"} & {*head}) else []
             if names:
                 continue
         columns = names or ["label", "text"][-len(row) :]

@@ -88,6 +88,8 @@ def test_the_first_row_may_name_the_columns(tmp_path):
     assert (second, second.line) == (Document([["Good"]]), 4)
     with pytest.raises(OptionError, match="b.tsv, line 4: has no label"):
         list(documents_of(path))
+    path = written(tmp_path, "id.tsv", "id\ttext\n17\tBad\n")
+    assert list(documents_of(path, labels=False)) == [Document([["Bad"]], None, "17")]
     path = written(tmp_path, "c.tsv", "label\ttext\nneg\tBad\tx\n")
     with pytest.raises(OptionError, match="c.tsv, line 2: has 3 columns; must have as many as the first row, 2"):
         list(documents_of(path))
