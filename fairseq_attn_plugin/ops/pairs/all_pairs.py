@@ -3,8 +3,8 @@
 For vectors k_1..k_N of one sentence let L_jk = tanh(k_j + k_k), element by element (equation 10 of Charalampous and
 Chatzis). Attention density matrices need, for every position k,
 
-    sum_tanh:    g_k    = sum_{j != k} L_jk                     (mqt)
-    sum_basis:   G_{mk} = sum_{j != k} l_m(L_jk),  m = 1..M     (aqt)
+    g_k    = sum_{j != k} L_jk                     (mqt)
+    G_{mk} = sum_{j != k} l_m(L_jk),  m = 1..M     (aqt)
 
 over the real positions j, where l_m is the Lagrange basis of the M Chebyshev nodes x_m on [-1, 1], the polynomial that
 is 1 at node x_m and 0 at the others. A function f that is smooth on [-1, 1] is close to sum_m f(x_m) l_m(x). In
@@ -202,13 +202,8 @@ def _clenshaw(u: Tensor, row_grads: Sequence[Tensor], column_grads: Sequence[Ten
     return latest.mul_(torch.addcmul(u, u, u, value=-1))
 
 
-def sum_tanh(keys: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
-    """g_k ``[B, N, D]``; see :func:`.pair_pooling.pooled_tanh`."""
-    return _Sums.apply(keys, pad_mask, 0)
-
-
-def sum_basis(keys: Tensor, count: int, pad_mask: Optional[Tensor] = None) -> Tensor:
-    """G_mk ``[B, N, count, D]``; see :func:`.pair_pooling.pooled_basis`."""
+def sum_pairs(keys: Tensor, pad_mask: Optional[Tensor], count: int = 0) -> Tensor:
+    """g_k ``[B, N, D]``, or with ``count`` nodes G_mk ``[B, N, count, D]``; see :mod:`.pair_pooling`."""
     return _Sums.apply(keys, pad_mask, count)
 
 

@@ -30,7 +30,7 @@ from torch.autograd.function import once_differentiable
 from ...errors import first_cause
 from ..devices import exporting
 from ..precision import in_full, without_autocast
-from .all_pairs import cosine_matrix, sum_basis, sum_tanh
+from .all_pairs import cosine_matrix, sum_pairs
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +48,7 @@ def pooled_tanh(x: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
         ``[B, N, D]``
     """
     sums = _by_one_expression(x, 1, pad_mask)
-    if sums is not None:
-        return sums.squeeze(2)
-    return sum_tanh(x, pad_mask)
+    return sum_pairs(x, pad_mask) if sums is None else sums.squeeze(2)
 
 
 def pooled_basis(x: Tensor, count: int, pad_mask: Optional[Tensor] = None) -> Tensor:
@@ -62,13 +60,13 @@ def pooled_basis(x: Tensor, count: int, pad_mask: Optional[Tensor] = None) -> Te
         ``[B, N, count, D]``; arguments as for :func:`pooled_tanh`
     """
     sums = _by_one_expression(x, max(1, count - 1), pad_mask)
-    if sums is not None:
-        real = words_in(x, pad_mask).to(x.dtype)
-        others = (real.sum(1, keepdim=True) - 1) * real  # T_0 = 1
-        sums = torch.cat([others[:, :, None, None].expand_as(sums[:, :, :1]), sums], dim=2)[:, :, :count]
-        with without_autocast(sums):
-            return torch.matmul(cosine_matrix(count, sums.dtype, sums.device), sums)
-    return sum_basis(x, count, pad_mask)
+    if sums is None:
+        return sum_pairs(x, pad_mask, count)
+    real = words_in(x, pad_mask).to(x.dtype)
+    others = (real.sum(1, keepdim=True) - 1) * real  # T_0 = 1
+    sums = torch.cat([others[:, :, None, None].expand_as(sums[:, :, :1]), sums], dim=2)[:, :, :count]
+    with without_autocast(sums):
+        return torch.matmul(cosine_matrix(count, sums.dtype, sums.device), sums)
 
 
 def _by_one_expression(x: Tensor, degree: int, pad_mask: Optional[Tensor]) -> Optional[Tensor]:
