@@ -30,10 +30,7 @@ def plain_config(config: Any) -> Dict[str, Any]:
 
 def origin(section: Dict[str, Any]) -> Optional[str]:
     """The checkpoint of another training that a training began with; None if it began with random parameters.
-
-    Args:
-        section: ``checkpoint`` of its configuration
-    """
+    ``section`` is ``checkpoint`` of its configuration."""
     restored = section.get("restore_file")
     own = os.path.realpath(section.get("save_dir") or "checkpoints")
     if not restored or restored == "checkpoint_last.pt" or os.path.realpath(os.path.dirname(restored)) == own:

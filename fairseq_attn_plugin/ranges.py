@@ -118,10 +118,8 @@ def _numbers(value: Any, expected: bool) -> Tuple[float, ...]:
 
 
 def check_search(args: Any) -> None:
-    """Checks the options of a generator, of a command line, of ``--eval-bleu-args`` or of a keyword alike.
-
-    Args:
-        args: fairseq's ``GenerationConfig`` or a namespace; what it lacks is not checked
+    """Checks the options of a generator, of a command line, of ``--eval-bleu-args`` or of a keyword alike: those that a
+    ``GenerationConfig`` of fairseq or a namespace has.
 
     Raises:
         OptionError: a value that search cannot have, or values that contradict each other

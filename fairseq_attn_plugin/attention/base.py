@@ -142,11 +142,7 @@ class Attention(nn.Module):
         """Reads the files that options name (fields with ``file=True`` in their metadata), before training starts.
 
         What is read becomes part of the state dictionary, so that a checkpoint needs no files. By default there is
-        nothing to read.
-
-        Args:
-            source_dictionary: fairseq's dictionary of the source
-            target_dictionary: fairseq's dictionary of the target
+        nothing to read. The dictionaries are fairseq's.
 
         Raises:
             OptionError: files that are missing, malformed, or made for other dictionaries

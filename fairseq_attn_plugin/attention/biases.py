@@ -43,7 +43,6 @@ class Bias(Part):
     Args:
         query_dim: units of a query, Ds
         memory_dim: units of an encoding, Dh
-        config: the options of the class
 
     Attributes:
         recurrent: whether a step needs the state that the previous step returned
@@ -121,13 +120,7 @@ def parse_biases(text: str) -> List[str]:
 
 
 class Biases(nn.Module):
-    """The sum of some biases.
-
-    Args:
-        chosen: their names
-        query_dim: units of a query
-        memory_dim: units of an encoding
-        options: options of biases by full name
+    """The sum of the ``chosen`` biases, with ``options`` by full name.
 
     Raises:
         OptionError: an unknown bias, or an option with a wrong value

@@ -35,9 +35,6 @@ _LOWEST = torch.finfo(torch.float32).min  # a score on padding
 class Normalizer(Part):
     """Scores to weights.
 
-    Args:
-        config: the options of the class
-
     Attributes:
         sparse: whether weights of real positions may be exactly zero
 

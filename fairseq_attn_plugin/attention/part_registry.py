@@ -39,9 +39,6 @@ class PartConfig:
 class Part(nn.Module):
     """A score, a normaliser or a bias.
 
-    Args:
-        config: the options of the class
-
     Attributes:
         Config: dataclass of its options
         name: the name under which it is registered

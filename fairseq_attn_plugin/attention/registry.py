@@ -87,11 +87,8 @@ def options() -> Dict[str, Option]:
 
 
 def chosen_parts(mechanism: Type[Attention], values: Any) -> Dict[str, List[str]]:
-    """The parts that options choose, by the option: ``{"--attention-score": ["general"]}``.
-
-    Args:
-        mechanism: the mechanism
-        values: returns the value of an option of ``AttentionConfig`` by field name
+    """The parts that options choose, by the option: ``{"--attention-score": ["general"]}``. ``values`` returns the
+    value of an option of ``AttentionConfig`` by field name.
 
     Raises:
         OptionError: an unknown bias
@@ -143,12 +140,8 @@ def build_attention(name: str, query_dim: int, memory_dim: int, **options: Any) 
 
 
 def idle_options(mechanism: Type[Attention], values: Callable[[str], Any]) -> Dict[str, Parts[Any]]:
-    """The options of parts that a mechanism can have and that are not chosen, by full name.
-
-    Args:
-        mechanism: the mechanism
-        values: as in :func:`chosen_parts`
-    """
+    """The options of parts that a mechanism can have and that are not chosen by ``values`` (:func:`chosen_parts`), by
+    full name."""
     chosen = chosen_parts(mechanism, values)
     return {
         name: parts

@@ -39,7 +39,6 @@ class Score(Part):
     Args:
         query_dim: units of a query, Ds
         memory_dim: units of an encoding, Dh
-        config: the options of the class
 
     Raises:
         OptionError: dimensions that the score cannot compare, or options with wrong values

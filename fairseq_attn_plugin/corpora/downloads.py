@@ -45,12 +45,8 @@ def checksum(path: Path) -> str:
 
 
 def fetch(download: Download, folder: Path, expected: str) -> Path:
-    """The downloaded file; a file that is there with the known checksum is not fetched again.
-
-    Args:
-        download: the file
-        folder: to write it to
-        expected: content of a folder that replaces the download, for messages
+    """The file, downloaded to the folder; one that is there with the known checksum is not fetched again. ``expected``:
+    content of a folder that replaces the download, for messages.
 
     Raises:
         OptionError: the address cannot be fetched, or gives another file

@@ -268,11 +268,8 @@ def _talk_lines(path: Path) -> List[str]:
 
 
 def read_talks(folder: Path, names: Sequence[str]) -> Dict[str, List[List[str]]]:
-    """The German and English sentences of ``train`` and ``test``.
-
-    Args:
-        folder: of the archive
-        names: of its files; each German one is followed by its English one
+    """The German and English sentences of ``train`` and ``test``, in the files ``names`` of the archive, of which each
+    German one is followed by its English one.
 
     Raises:
         OptionError: files are missing, truncated or not parallel

@@ -26,9 +26,7 @@ SVM = (0.03, 0.1, 0.3, 1.0, 3.0)
 def evaluate(folder: Path, classifier: str = "logistic") -> Dict[str, Any]:
     """Scores of the best model on the test set, in percent, with its strength, its n-grams and the time in seconds.
 
-    Args:
-        folder: with ``{train,valid,test}.{input0,label}``
-        classifier: logistic or svm
+    The folder has ``{train,valid,test}.{input0,label}``; the classifier is logistic or svm.
 
     Raises:
         OptionError: the text is damaged

@@ -45,13 +45,7 @@ def generator_class(models: List[Any], options: DecodingOptions, print_alignment
 
 
 class Generator(SequenceGenerator):  # type: ignore[misc]
-    """A generator for models of this package.
-
-    Args:
-        models: the ensemble
-        tgt_dict: dictionary of the target
-        decoding: options of decoding
-        options: those of fairseq's ``SequenceGenerator``
+    """A generator for an ensemble of models of this package; ``options`` are those of fairseq's ``SequenceGenerator``.
 
     Attributes:
         no_repeat: n-grams of this length occur once in a hypothesis; 0: no limit

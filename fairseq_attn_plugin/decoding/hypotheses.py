@@ -27,11 +27,6 @@ class Hypotheses:
     """The nodes of a search over B sentences, and its finished hypotheses.
 
     At most ``beam`` for each sentence are kept, the first ones in the order of candidates.
-
-    Args:
-        sentences: B
-        beam: how many
-        device: where the search runs
     """
 
     def __init__(self, sentences: int, beam: int, device: torch.device):

@@ -109,12 +109,7 @@ class Graphs:
 
 
 class ReplayedSearch(Search):
-    """A :class:`~fairseq_attn_plugin.decoding.search.Search` whose steps are replayed.
-
-    Args:
-        graphs: of the generator
-        steppers, net_input, options, max_len, first: of the search
-    """
+    """A :class:`~fairseq_attn_plugin.decoding.search.Search` whose steps are replayed by graphs of its generator."""
 
     def __init__(
         self,

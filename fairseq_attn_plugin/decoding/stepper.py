@@ -203,10 +203,8 @@ class TracedStep(nn.Module):
     """A step of a decoder as a function of tensors: features, weights and scores, and the tensors of the new state.
 
     Args:
-        decoder: whose step it is
-        weights: its products, which a trace must know
+        weights: products of the decoder, which a trace must know
         given: state and memory of the progress, and encodings, as patterns
-        progress: of the search
     """
 
     def __init__(self, decoder: Any, weights: Any, given: Any, progress: Progress):

@@ -199,15 +199,8 @@ def _linear_scan(sums: Tensor, slopes: Tensor) -> Tensor:
 
 
 def _plain(fields: Tensor, coupling: Tensor) -> Tensor:
-    """The log-odds of every position by plain operations, for graphs of another program.
-
-    Args:
-        fields: A_j, ``[..., N]``; 0 on padding
-        coupling: k, a scalar
-
-    Returns:
-        ``[..., N]``
-    """
+    """The log-odds ``[..., N]`` of fields A ``[..., N]``, 0 on padding, and the coupling k by plain operations, for
+    graphs of another program."""
     limit = 40.0 + 2.0 * coupling.abs()  # beyond it a message is +-k to the last digit
     bounded = torch.minimum(torch.maximum(fields, -limit), limit)
     both = torch.stack([bounded, bounded.flip(-1)])

@@ -17,13 +17,7 @@ _LEVELS = 1 << 16
 
 
 def dropout_mask(like: Tensor, shape: Sequence[int], p: float) -> Tensor:
-    """Numbers to multiply with: 0 with probability ``p``, otherwise 1 / (1 - p).
-
-    Args:
-        like: a tensor of the device and type
-        shape: of the result
-        p: in [0, 1]
-    """
+    """Numbers to multiply with, of the device and type of ``like``: 0 with probability ``p``, otherwise 1 / (1 - p)."""
     mask = like.new_empty(shape)
     dropped = round(p * _LEVELS)
     if like.device.type != "cpu" or not 0 < dropped < _LEVELS:

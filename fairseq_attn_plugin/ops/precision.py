@@ -84,12 +84,8 @@ def recomputed(function: Callable[..., Any], *arguments: Any, draws: bool = Fals
 
 
 def precision_of(model: nn.Module) -> torch.dtype:
-    """The precision in which a model's products are computed now: its own in training, float32 otherwise, and on a
-    machine that has no instructions for its own.
-
-    Args:
-        model: a model, or a wrapper of one for data-parallel training
-    """
+    """The precision in which the products of a model, or of a wrapper for data-parallel training, are computed now: its
+    own in training, float32 otherwise, and on a machine that has no instructions for its own."""
     precision: torch.dtype = getattr(getattr(model, "module", model), "matmul_precision", torch.float32)
     if precision == torch.float32 or not model.training:
         return torch.float32

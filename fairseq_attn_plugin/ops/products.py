@@ -114,12 +114,8 @@ class Prepared:
 
 
 def outer(left: Tensor, right: Tensor, dtype: Optional[torch.dtype] = None) -> Tensor:
-    """``left^T @ right``: ``[R, O]`` and ``[R, I]``, cast if need be, to ``[O, I]`` of type ``dtype``.
-
-    Args:
-        left, right: matrices
-        dtype: type of the product (default: :func:`~fairseq_attn_plugin.ops.precision.product_type` of ``left``)
-    """
+    """``left^T @ right``: ``[R, O]`` and ``[R, I]``, cast if need be, to ``[O, I]`` of type ``dtype`` (default:
+    :func:`~fairseq_attn_plugin.ops.precision.product_type` of ``left``)."""
     dtype = product_type(left) if dtype is None else dtype
     left, right = tall(left, dtype), tall(right, dtype)
     if _by_onednn(left) and len(left) and left.size(1) * right.size(1) >= _SMALLEST:

@@ -41,10 +41,8 @@ def parsed(words: Sequence[str]) -> Dict[str, str]:
 
 
 def check_model(args: argparse.Namespace) -> str:
-    """The objective of ``--criterion latent_alignment``; empty: cross entropy.
-
-    Args:
-        args: options of ``fairseq-attn train``, with the words after ``--`` as ``extra``
+    """The objective of ``--criterion latent_alignment``; empty: cross entropy. The words after ``--`` are
+    ``args.extra``.
 
     Raises:
         OptionError: there is no such architecture or objective, the two do not fit, or an option behind ``--`` chooses

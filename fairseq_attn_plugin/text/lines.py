@@ -66,13 +66,8 @@ def tokens(line: str) -> List[str]:
 
 
 def numbered_lines(path: PathLike, longest: int = LONGEST, name: Optional[str] = None) -> Iterator[Tuple[str, str]]:
-    """Yields (``PATH, line 3``, the line without its end) of a text in UTF-8, one line in memory at a
-    time; files ``.gz`` and ``.xz`` are decompressed.
-
-    Args:
-        path: the file
-        longest: most characters of a line
-        name: of the file in messages (default: its path)
+    """Yields (``NAME, line 3``, the line without its end) of a text in UTF-8, a line of at most ``longest`` characters
+    in memory at a time; files ``.gz`` and ``.xz`` are decompressed. The default of ``name`` is the path.
 
     Raises:
         OptionError: the file cannot be read, is not UTF-8, or has a longer line

@@ -15,15 +15,8 @@ def describe_vocabulary(dictionary: Any) -> Dict[str, Any]:
 
 
 def check_vocabulary(described: Any, dictionary: Any, option: str, path: Any, side: str) -> None:
-    """Raises ``OptionError`` unless ``described`` is :func:`describe_vocabulary` of ``dictionary``.
-
-    Args:
-        described: the description in the file
-        dictionary: of the task
-        option: the option that names the file
-        path: the file
-        side: source or target
-    """
+    """Raises ``OptionError`` unless ``described``, in the file ``path`` of an ``option``, is
+    :func:`describe_vocabulary` of ``dictionary``, that of the ``side`` source or target."""
     own = describe_vocabulary(dictionary)
     if not isinstance(described, dict) or described.get("sha256") != own["sha256"]:
         symbols = described.get("symbols", "?") if isinstance(described, dict) else "?"

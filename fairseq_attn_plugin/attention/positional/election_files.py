@@ -52,14 +52,8 @@ def read_recommendation(path: str, source_dictionary: Any, target_dictionary: An
 def read_json(
     option: str, path: str, kind: str, maker: str, source_dictionary: Any, target_dictionary: Any
 ) -> Dict[str, Any]:
-    """The content of a file of the format ``kind`` that was made for these dictionaries.
-
-    Args:
-        option: the option that names the file, for messages
-        path: the file
-        kind: what its key ``format`` must say
-        maker: the command that writes such files, for messages
-        source_dictionary, target_dictionary: the task's
+    """The content of the file of an ``option`` that the command ``maker`` wrote in the format ``kind`` for these
+    dictionaries.
 
     Raises:
         OptionError: no such file, not JSON, another format or vocabulary

@@ -44,12 +44,7 @@ Written by `fairseq-attn export` ({precision}). It needs neither torch nor fairs
 
 
 def check_exportable(model: nn.Module, name: str) -> None:
-    """Raises ``OptionError`` for a model that has no exported form.
-
-    Args:
-        model: any model
-        name: its checkpoint, for the message
-    """
+    """Raises ``OptionError`` for a model, of the checkpoint ``name``, that has no exported form."""
     if not isinstance(model, AttnLSTMModel):
         raise OptionError(
             f"{name}: a {type(model).__name__} cannot be exported; must be a translation model of this package, such "
@@ -163,12 +158,8 @@ class Differences(NamedTuple):
 
 @torch.no_grad()
 def compare(model: nn.Module, folder: Path) -> Differences:
-    """The differences over several steps of searches with different numbers of sentences, hypotheses and words.
-
-    Args:
-        model: as it translates, not in the form in which it was exported
-        folder: with both graphs
-    """
+    """The differences over several steps of searches with different numbers of sentences, hypotheses and words, between
+    the graphs in the folder and the model as it translates, not in the form in which it was exported."""
     generator, worst = torch.Generator().manual_seed(1), Differences(0.0, 0.0, 0.0)
     encoder, step = (session((folder / name).read_bytes()) for name in (ENCODER, STEP))
     for sentences, hypotheses, longest in SHAPES:

@@ -52,11 +52,8 @@ def named_tensors(tensors: Any, prefix: str) -> Dict[str, Tensor]:
 
 
 class EncoderGraph(nn.Module):
-    """The encoder, what the decoder computes of the source alone, and the decoder's first state.
-
-    Args:
-        model: of the ``attn_lstm`` family, in evaluation mode, with attention in the form for export
-    """
+    """The encoder, what the decoder computes of the source alone, and the decoder's first state. The model is in
+    evaluation mode, with its attention in the form for export."""
 
     def __init__(self, model: nn.Module):
         super().__init__()
@@ -127,11 +124,7 @@ class StepGraph(nn.Module):
 
 @torch.no_grad()
 def write_graphs(model: nn.Module, folder: Path) -> None:
-    """Writes both graphs in float32.
-
-    Args:
-        model: of the ``attn_lstm`` family, on the CPU
-        folder: exists
+    """Writes both graphs of a model of the ``attn_lstm`` family, which is on the CPU, in float32.
 
     Raises:
         OptionError: the model cannot be recorded, for example because ONNX lacks one of its operations
