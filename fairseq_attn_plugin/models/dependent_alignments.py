@@ -61,7 +61,7 @@ class FirstOrderModel(LatentLSTMModel):
     @classmethod
     def check_training(cls, cfg: Any) -> None:
         super().check_training(cfg)
-        criterion = cfg["criterion"]["_name"]
+        criterion = (cfg.get("criterion") or {}).get("_name")  # a YAML file may have none
         if criterion != "latent_alignment":  # b_t of the output has no gradient by the words before
             raise OptionError(
                 f"--criterion {criterion}: does not train first-order alignments; choose --criterion latent_alignment "

@@ -109,6 +109,7 @@ def test_refused_objectives():
         criterion(objective="marginal")(make(), sample())
     with pytest.raises(OptionError, match="--objective first-order: needs alignments that depend"):
         criterion(objective="first-order")(latent_models.make(), sample())
-    with pytest.raises(OptionError, match="--criterion cross_entropy: .* --objective first-order"):
-        options = {**vars(FirstOrderConfig()), "_name": "lstm_latent_first_order"}
-        FirstOrderModel.check_training({"model": options, "criterion": {"_name": "cross_entropy"}})
+    options = {**vars(FirstOrderConfig()), "_name": "lstm_latent_first_order"}
+    for given, name in (({"_name": "cross_entropy"}, "cross_entropy"), (None, None)):
+        with pytest.raises(OptionError, match=f"--criterion {name}: .* --objective first-order"):
+            FirstOrderModel.check_training({"model": options, "criterion": given})
