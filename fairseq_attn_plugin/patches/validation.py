@@ -11,7 +11,10 @@ from fairseq_attn_plugin.errors import OptionError
 from .messages import explained
 from .wrapping import Patch, after
 
-GREATEST = ("accuracy", "bleu", "macro_f1")  # metrics of which more is better
+# metrics of which more is better: fairseq's, and those of our criterions
+GREATEST = (
+    "accuracy acc_and_f1 bleu f1 mcc agreement alignment_accuracy macro_f1 posterior_accuracy prior_accuracy"
+).split()
 
 
 @after
