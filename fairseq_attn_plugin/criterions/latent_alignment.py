@@ -174,11 +174,7 @@ class LatentAlignmentCriterion(FairseqCriterion):
         target = sample["target"]
         by_sentence = self.cfg.sentence_avg and self.training  # the validation loss is nll_loss, per word
         sample_size = target.size(0) if by_sentence else sample["ntokens"]
-        sums: Dict[str, Any] = {
-            "ntokens": sample["ntokens"],
-            "nsentences": target.size(0),
-            "sample_size": sample_size,
-        }
+        sums: Dict[str, Any] = {"ntokens": sample["ntokens"], "nsentences": target.size(0), "sample_size": sample_size}
         latent = self._latent(model, sample)
         batch = Batch(latent, target, self.padding_idx)
         if self.training:

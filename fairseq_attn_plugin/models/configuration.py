@@ -14,9 +14,7 @@ Config = TypeVar("Config")
 Accept = Callable[[Type[attentions.Attention], attentions.Option], bool]
 
 
-def offers_attention_options(
-    accept: Accept = lambda mechanism, option: True,
-) -> Callable[[Type[Config]], Type[Config]]:
+def offers_attention_options(accept: Accept = lambda mechanism, option: True) -> Callable[[Type[Config]], Type[Config]]:
     """Class decorator that adds the options of all mechanisms and their parts, later ones included, to a dataclass and
     its subclasses.
 

@@ -54,7 +54,7 @@ def _score(cfg: Any) -> Optional[str]:
 @offers_attention_options(
     lambda mechanism, own: (
         "documents" in mechanism.takes and own.name not in _UNUSED and own.name not in attentions.BIASES.options()
-    ),
+    )
 )
 @dataclass
 class HANConfig(FairseqDataclass):
@@ -70,9 +70,7 @@ class HANConfig(FairseqDataclass):
     attention_hidden_dim: Optional[int] = option(None, "width of the additive score (default: that of the values)")
     word_embed_dim: int = option(200, "dimension of the word embeddings")
     word_embeddings: Optional[str] = option(
-        None,
-        "text file of pretrained word vectors (word2vec, fastText, GloVe) to start from",
-        file=True,
+        None, "text file of pretrained word vectors (word2vec, fastText, GloVe) to start from", file=True
     )
     freeze_word_embeddings: bool = option(False, "do not train the word embeddings")
     word_hidden_size: int = option(50, "units of the network over words, per direction")
@@ -242,10 +240,7 @@ class HANModel(BaseFairseqModel):
         attention["sentences"] = _scatter(torch.from_numpy(numbers).to(device), places, src_tokens, -1)
         sentences = self.dropout_module(vectors)
         vectors, sentence_weights = self.sentences(
-            lambda index: sentences.index_select(0, index),
-            layout.document_starts,
-            layout.document_lengths,
-            device,
+            lambda index: sentences.index_select(0, index), layout.document_starts, layout.document_lengths, device
         )
         lengths = torch.from_numpy(layout.document_lengths).to(device)
         columns = torch.arange(int(layout.document_lengths.max(initial=0)), device=device)

@@ -91,12 +91,7 @@ class LexiconBias(nn.Module):
         )
 
     def forward(
-        self,
-        logits: Tensor,
-        weights: Tensor,
-        tokens: Tensor,
-        normalized: bool = True,
-        words: Optional[Tensor] = None,
+        self, logits: Tensor, weights: Tensor, tokens: Tensor, normalized: bool = True, words: Optional[Tensor] = None
     ) -> Tensor:
         """Adds the bias.
 

@@ -214,12 +214,7 @@ class FusedLSTM:
     """
 
     def __init__(
-        self,
-        lstm: nn.LSTM,
-        inputs: DecoderInputs,
-        projection: Optional[nn.Module],
-        dropout: DropoutMasks,
-        joined: bool,
+        self, lstm: nn.LSTM, inputs: DecoderInputs, projection: Optional[nn.Module], dropout: DropoutMasks, joined: bool
     ):
         self.dropout = dropout
         rows, _, embed_dim = inputs.embeddings.shape

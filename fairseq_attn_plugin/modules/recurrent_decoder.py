@@ -107,10 +107,7 @@ class RecurrentDecoder(Recurrent, FairseqIncrementalDecoder):
             self.output_projection = uniform_(Linear(memory_dim + hidden_size, hidden_size, bias=False))
 
     def decode(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: EncoderOut,
-        incremental_state: Optional[Dict[str, Any]] = None,
+        self, prev_output_tokens: Tensor, encoder_out: EncoderOut, incremental_state: Optional[Dict[str, Any]] = None
     ) -> Tuple[Decoded, SourceMemory]:
         """Runs the recurrence over the whole target, or over the steps after the last one of ``incremental_state``.
 

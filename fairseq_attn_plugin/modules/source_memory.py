@@ -74,13 +74,7 @@ class SentenceAttention:
             returned for them; None: nothing changes
     """
 
-    def __init__(
-        self,
-        attention: Attention,
-        memory: Any,
-        sentences: int,
-        intervention: Optional[Intervention] = None,
-    ):
+    def __init__(self, attention: Attention, memory: Any, sentences: int, intervention: Optional[Intervention] = None):
         self.attention, self.memory, self.sentences = attention, memory, sentences
         self.intervention = intervention
 

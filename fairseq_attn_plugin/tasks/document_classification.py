@@ -17,11 +17,7 @@ from typing import Any
 import numpy as np
 from fairseq.data import data_utils
 from fairseq.tasks import register_task
-from fairseq.tasks.sentence_prediction import (
-    SHORTEN_METHOD_CHOICES,
-    SentencePredictionConfig,
-    SentencePredictionTask,
-)
+from fairseq.tasks.sentence_prediction import SHORTEN_METHOD_CHOICES, SentencePredictionConfig, SentencePredictionTask
 
 from fairseq_attn_plugin.text.documents import END, class_names
 

@@ -119,18 +119,8 @@ TRANSFORMER, ADAPTIVE = {"encoder_arch": "transformer"}, {"adaptive_softmax_cuto
         ("lstm_soft", {}, {"attention_hidden_dim": 64}, "has no effect without --attention-score additive.*"),
         ("lstm_soft", {"attention": "local-m"}, {"attention_hidden_dim": 64}, "has no effect without --attention-.*"),
         ("lstm_latent_small", {**TRANSFORMER, "latent_posterior": "False"}, {"encoder_rnn": "gru"}, "has no effect .*"),
-        (
-            "lstm_latent_small",
-            {"latent_posterior": "False"},
-            {"posterior_layers": 3},
-            "has no effect with --latent.*",
-        ),
-        (
-            "lstm_soft",
-            {"decoder_zero_init": True},
-            {"decoder_init_dropout": 0.5},
-            "has no effect with --decoder.*",
-        ),
+        ("lstm_latent_small", {"latent_posterior": "False"}, {"posterior_layers": 3}, "has no effect with --latent.*"),
+        ("lstm_soft", {"decoder_zero_init": True}, {"decoder_init_dropout": 0.5}, "has no effect with --decoder.*"),
         (
             "lstm_soft",
             {"decoder_attention": "False"},

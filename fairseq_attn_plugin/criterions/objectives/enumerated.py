@@ -115,7 +115,5 @@ def evaluate(batch: Batch, topk: Optional[int] = None) -> Evaluation:
         if log_q is None:
             return result
         return result._replace(
-            reconstruction=-batch.sum((log_q.exp() * f).sum(-1)),
-            kl=batch.kl(),
-            posterior_correct=correct_words(out, 1),
+            reconstruction=-batch.sum((log_q.exp() * f).sum(-1)), kl=batch.kl(), posterior_correct=correct_words(out, 1)
         )

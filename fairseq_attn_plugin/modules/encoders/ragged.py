@@ -110,11 +110,7 @@ class RaggedEncoder(nn.Module):
         self.rnn, self.pooling, self.output_dim = rnn, pooling, output_dim
 
     def forward(
-        self,
-        take: Callable[[Tensor], Tensor],
-        starts: np.ndarray,
-        lengths: np.ndarray,
-        device: torch.device,
+        self, take: Callable[[Tensor], Tensor], starts: np.ndarray, lengths: np.ndarray, device: torch.device
     ) -> Tuple[Tensor, Tensor]:
         """Encodes S sequences, whose elements lie one after the other among E elements.
 

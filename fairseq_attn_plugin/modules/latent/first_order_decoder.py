@@ -49,10 +49,7 @@ class FirstOrderDecoder(LatentDecoder):
     monotonic = False
 
     def alignments(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: EncoderOut,
-        incremental_state: Optional[Dict[str, Any]] = None,
+        self, prev_output_tokens: Tensor, encoder_out: EncoderOut, incremental_state: Optional[Dict[str, Any]] = None
     ) -> LatentAlignments:
         latent = super().alignments(prev_output_tokens, encoder_out, incremental_state)
         mask = latent.pad_mask

@@ -71,10 +71,7 @@ class LatentDecoder(LSTMDecoder):
         return self.predict(self._alignments(decoded, source, encoder_out))
 
     def alignments(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: EncoderOut,
-        incremental_state: Optional[Dict[str, Any]] = None,
+        self, prev_output_tokens: Tensor, encoder_out: EncoderOut, incremental_state: Optional[Dict[str, Any]] = None
     ) -> LatentAlignments:
         """Runs the recurrence and returns what p(z) and p(y | z) are computed from.
 
