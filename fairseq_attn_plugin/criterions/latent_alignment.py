@@ -109,14 +109,7 @@ keep_adding(LatentAlignmentConfig, objective_options, "criterion", CRITERION_DAT
 
 
 def check_read(cfg: Mapping[str, Any]) -> None:
-    """Checks that a training reads the options that are given. Checkpoints may have others.
-
-    Args:
-        cfg: the options of the criterion
-
-    Raises:
-        OptionError: an option is given and has no effect
-    """
+    """Raises OptionError if an option of the criterion is given and has no effect. Checkpoints may have others."""
     objective, own = cfg["objective"], objective_options()
     if objective not in OBJECTIVES or OBJECTIVES[objective].function.__module__.split(".")[0] != __name__.split(".")[0]:
         return  # another package's objective may read all

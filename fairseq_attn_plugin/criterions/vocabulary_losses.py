@@ -29,14 +29,7 @@ def sums_losses(model: Any) -> bool:
 
 
 def ask_for_loss(sample: Dict[str, Any], pad: int, smoothing: float = 0.0, ignored_prefix: int = 0) -> Dict[str, Any]:
-    """A batch like ``sample`` for whose target words the model is to return the loss.
-
-    Args:
-        sample: a batch of fairseq
-        pad: index of the padding symbol
-        smoothing: label smoothing epsilon
-        ignored_prefix: number of words at the start of each target that have no loss
-    """
+    """A batch like ``sample`` that asks the model for the loss of all target words but the first ``ignored_prefix``."""
     words: Tensor = sample["target"]
     if ignored_prefix:
         words = words.clone()

@@ -39,9 +39,6 @@ def directions_of(state_dict: Dict[str, Any]) -> List[str]:
 def _name_directions(task_config: Any) -> Tuple[str, str]:
     """The names of the task's direction and of the other one, as module names (which have no dots).
 
-    Args:
-        task_config: the task's configuration, for ``source_lang`` and ``target_lang``
-
     Raises:
         OptionError: the two languages are the same
     """

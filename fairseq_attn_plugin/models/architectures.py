@@ -49,10 +49,6 @@ def __getattr__(name: str) -> type:
 def register_architecture(name: str, **defaults: Any) -> Callable[[Type[Any]], Type[Any]]:
     """Registers a model class under a further name, ``--arch NAME``, whose configuration has other defaults.
 
-    Args:
-        name: the architecture
-        defaults: the options that differ from those of the model class
-
     Raises:
         ValueError: the name is taken (fairseq would return the earlier class silently)
     """

@@ -33,15 +33,7 @@ def rnn_of(config: Any, side: str) -> str:
 
 
 def check_options(config: Any, task: Any) -> None:
-    """Checks the options of an LSTM encoder-decoder model.
-
-    Args:
-        config: the configuration
-        task: fairseq's task, for its dictionaries
-
-    Raises:
-        OptionError: an option with a wrong value, or options that contradict each other
-    """
+    """Raises OptionError for options with wrong values, or options that contradict each other."""
     need(config.input_feeding in INPUT_FEEDING, config, "input_feeding", f"one of {', '.join(INPUT_FEEDING)}")
     need(config.matmul_precision in PRECISIONS, config, "matmul_precision", f"one of {', '.join(PRECISIONS)}")
     need(config.output_layer in OUTPUT_LAYERS, config, "output_layer", f"one of {', '.join(OUTPUT_LAYERS)}")

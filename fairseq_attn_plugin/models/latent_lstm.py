@@ -147,12 +147,9 @@ class LatentLSTMModel(AttnLSTMModel):
         recompute: bool = False,
         apart: bool = False,
     ) -> LatentAlignments:
-        """The quantities from which objectives are computed.
+        """The quantities from which objectives are computed, of ``src_tokens`` ``[B, N]``, and of the words ``[B, T]``.
 
         Args:
-            src_tokens: ``[B, N]``
-            prev_output_tokens: ``[B, T]``
-            target: ``[B, T]``
             posterior: whether to compute q(z | x, y), if the model has its network
             recompute: see :meth:`AlignmentPosterior.forward`
             apart: see there; it also leaves the random numbers of the rest unchanged

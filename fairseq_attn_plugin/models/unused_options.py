@@ -20,16 +20,13 @@ OF_RECURRENT_ENCODERS = ("encoder_bidirectional", "encoder_rnn", "encoder_dropou
 def check_attention_options(
     config: Mapping[str, Any], defaults: Any, off: Optional[str] = None, score: Optional[str] = None
 ) -> None:
-    """Checks that the options of attention that are given have an effect. Files are checked where a model is built.
+    """Raises OptionError if an option of attention is given without effect. Files are checked where a model is built.
 
     Args:
         config: the options of a model
         defaults: the configuration of its architecture
         off: the option by which the model has no attention, with its value
         score: the model's score where none is given; None: the mechanism's
-
-    Raises:
-        OptionError: an option is given and has no effect
     """
     mechanism = attentions.attention_class(config["attention"])
     taken = attentions.options_taken(mechanism)
@@ -91,15 +88,7 @@ def readers(option: str) -> List[str]:
 
 
 def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
-    """Checks that no option is given that another one leaves without an effect.
-
-    Args:
-        config: the options of a model
-        defaults: the configuration of its architecture
-
-    Raises:
-        OptionError: an option is given and has no effect
-    """
+    """Raises OptionError if an option of a model is given that another one leaves without an effect."""
     arch = config["encoder_arch"]
     of_encoder = list(OF_RECURRENT_ENCODERS) if arch else []
     posterior = _has_posterior(config)
@@ -127,16 +116,7 @@ def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
 
 
 def check_idle(config: Mapping[str, Any], defaults: Any, without: Mapping[str, str]) -> None:
-    """Checks that none of some options is given.
-
-    Args:
-        config: the options of a model
-        defaults: the configuration of its architecture
-        without: the options that have no effect, and why
-
-    Raises:
-        OptionError: one of them is given
-    """
+    """Raises OptionError if one of the options that have no effect, ``without`` and why, is given."""
     for name, why in without.items():
         value = config[name]
         if value != getattr(defaults, name) and (value or isinstance(value, bool)):  # 0 and None switch a part off
@@ -144,14 +124,7 @@ def check_idle(config: Mapping[str, Any], defaults: Any, without: Mapping[str, s
 
 
 def check_adaptive_softmax(cfg: Mapping[str, Any]) -> None:
-    """Checks that model and criterion have the same softmax.
-
-    Args:
-        cfg: the sections of a training's configuration
-
-    Raises:
-        OptionError: an adaptive softmax without ``adaptive_loss``, or that criterion without an adaptive softmax
-    """
+    """Raises OptionError for an adaptive softmax without ``adaptive_loss``, and for that criterion without one."""
     cutoff, criterion = cfg["model"].get("adaptive_softmax_cutoff"), (cfg.get("criterion") or {}).get("_name")
     if cutoff is not None and criterion != "adaptive_loss":
         raise OptionError(f"--adaptive-softmax-cutoff {cutoff}: needs --criterion adaptive_loss, not {criterion}")

@@ -36,8 +36,6 @@ class Copying(nn.Module):
 
     Args:
         units: of the output o_t
-        source_dictionary: fairseq's dictionary of the source
-        target_dictionary: fairseq's dictionary of the target
 
     Attributes:
         target_of: ``[S]``, m, the index of the target word for each of the S symbols of the source

@@ -20,12 +20,9 @@ def word_embedding(
     (:func:`fairseq_attn_plugin.text.word_vectors.read_word_vectors`).
 
     Args:
-        dictionary: fairseq's dictionary
-        dim: units of an embedding
         path: the file, or None
         freeze: whether embeddings are excluded from training
-        option: the option that names the file, for messages
-        dim_option: the option that sets ``dim``, for messages
+        option, dim_option: the options that give ``path`` and ``dim``, for messages
         bound: words without a vector are drawn uniformly from [-bound, bound]
 
     Raises:

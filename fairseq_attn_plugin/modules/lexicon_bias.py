@@ -55,12 +55,8 @@ class LexiconBias(nn.Module):
         return len(self.entries) > 0
 
     def read(self, path: str, source_dictionary: Any, target_dictionary: Any) -> None:
-        """Reads a file and keeps the entries whose words are in both vocabularies.
-
-        Args:
-            path: lines of source, target and probability, as ``fairseq-attn lexicon`` writes them
-            source_dictionary: fairseq's dictionary of the source
-            target_dictionary: fairseq's dictionary of the target
+        """Reads lines of source, target and probability, as ``fairseq-attn lexicon`` writes them, and keeps the entries
+        whose words are in both vocabularies.
 
         Raises:
             OptionError: the file cannot be read, a line is malformed, or no entry has both words in the vocabularies

@@ -25,11 +25,7 @@ LAYERS = ("encoder.lstm.", "encoder.gru.", "decoder.lstm.", "decoder.gru.")
 
 @torch.no_grad()
 def take_parameters(model: nn.Module, path: str) -> None:
-    """Copies the parameters that ``model`` shares with a checkpoint, except those of the attention.
-
-    Args:
-        model: an LSTM encoder-decoder
-        path: checkpoint of the teacher
+    """Copies the parameters that an LSTM encoder-decoder shares with a checkpoint, except those of the attention.
 
     Raises:
         OptionError: the file does not exist, is not a checkpoint of a model of this family, or belongs to a model

@@ -112,12 +112,7 @@ UNKNOWN = "unrecognized arguments: "
 
 
 def explain_slip(message: str, options: List[str]) -> str:
-    """The line for a message of argparse; other messages remain.
-
-    Args:
-        message: of ``ArgumentParser.error``
-        options: the options that the command has
-    """
+    """The line for a message of ``ArgumentParser.error`` of a command with these options; other messages remain."""
     choice = explain_choice(message)
     if choice is not None:
         return choice

@@ -53,23 +53,14 @@ def _graphing(
 
 
 class GraphedSteps:
-    """A criterion whose forward and backward passes are replayed, for batches of a shape that it has seen before.
-
-    Args:
-        criterion: the criterion of the training
-
-    Attributes:
-        graphs: by shape of batch
-        seen: how often each shape has come
-        full: whether no more graphs are made
-        off: whether graphs are not even replayed
-    """
+    """A criterion whose forward and backward passes are replayed, for batches of a shape that it has seen before."""
 
     def __init__(self, criterion: Any):
         self.criterion = criterion
-        self.graphs: Dict[Hashable, _Graph] = {}
-        self.seen: Counter[Hashable] = Counter()
-        self.full = self.off = False
+        self.graphs: Dict[Hashable, _Graph] = {}  # by shape of batch
+        self.seen: Counter[Hashable] = Counter()  # how often each shape has come
+        self.full = False  # whether no more graphs are made
+        self.off = False  # whether graphs are not even replayed
         self.pool: Any = None  # memory of all graphs, none of which runs beside another
 
     def __call__(self, model: Any, sample: Dict[str, Any]) -> Any:
@@ -195,22 +186,16 @@ class _Graph:
 
 
 class _Step(nn.Module):
-    """The criterion of a model as a function from tensors to tensors.
-
-    Attributes:
-        logged: what the criterion has logged, with its order and its plain numbers
-        names: of the tensors among them
-        size: the sample size, None where it is the number of words
-    """
+    """The criterion of a model as a function from tensors to tensors."""
 
     def __init__(self, criterion: Any, model: Any, sample: Dict[str, Any]):
         super().__init__()
         self.model, self.criterion = model, criterion
         self.paths = [path for path, value in _leaves(sample) if isinstance(value, Tensor)]
         self.others = [(path, value) for path, value in _leaves(sample) if not isinstance(value, Tensor)]
-        self.logged: Dict[str, Any] = {}
-        self.names: List[str] = []
-        self.size: Optional[int] = None
+        self.logged: Dict[str, Any] = {}  # by the criterion, with its order and its plain numbers
+        self.names: List[str] = []  # of the tensors among them
+        self.size: Optional[int] = None  # the sample size; None where it is the number of words
         self.autocast = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
 
     def tensors_of(self, sample: Dict[str, Any]) -> Tuple[Tensor, ...]:

@@ -22,12 +22,9 @@ logger = logging.getLogger(__name__)
 
 
 def check_together(cfg: Any) -> None:
-    """Checks what the sections of a configuration say together.
+    """Raises OptionError for sections of a configuration that contradict each other.
 
     The classes of the model and of the criterion may have ``check_training(cfg)`` for this.
-
-    Raises:
-        OptionError: options that contradict each other
     """
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.models import MODEL_REGISTRY

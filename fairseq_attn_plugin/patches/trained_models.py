@@ -82,13 +82,7 @@ def _checked(loaded: Any, filenames: Any, arg_overrides: Any = None, *_args: Any
 
 
 def check_names(models: Any, cfg: Any, overrides: Dict[str, Any]) -> None:
-    """Raises OptionError for an override that no model has, which fairseq ignores.
-
-    Args:
-        models: the models of ``--path``
-        cfg: the configuration of the last one
-        overrides: the dictionary of ``--model-overrides``
-    """
+    """Raises OptionError for an override that no model has, which fairseq ignores; ``cfg`` is that of the last one."""
     sections = [one if hasattr(one, "keys") else getattr(one, "__dict__", {}) for one in cfg.values()]
     classes = [getattr(type(model), "__dataclass", None) for model in models]
     known = {*OPTIONS, *(name for section in sections for name in section)}
@@ -100,15 +94,7 @@ def check_names(models: Any, cfg: Any, overrides: Dict[str, Any]) -> None:
 
 
 def check(models: Any, overrides: Dict[str, Any]) -> None:
-    """Check that each option of this module that is given has a model to take it.
-
-    Args:
-        models: the models of ``--path``
-        overrides: the dictionary of ``--model-overrides``
-
-    Raises:
-        OptionError: an option of :data:`OPTIONS` is given, and none of the models has it
-    """
+    """Raises OptionError if an option of :data:`OPTIONS` is among the overrides, and none of the models has it."""
     from fairseq_attn_plugin.models.latent_lstm import LatentLSTMModel
 
     kinds: Dict[str, Tuple[Callable[[Any], bool], str]] = {

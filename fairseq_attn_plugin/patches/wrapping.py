@@ -24,7 +24,6 @@ def wrap(owner: Any, name: str, make_wrapper: MakeWrapper, patch: str) -> None:
     Args:
         owner: a module, a class, or an object. A class must define the function itself: the wrapper of an inherited
             function would run twice.
-        name: the name of the function
         make_wrapper: takes the original function and returns a new one
         patch: the name of the patch
 

@@ -178,7 +178,6 @@ def register_objective(
     """Decorator that makes an objective available as ``--objective NAME`` of ``--criterion latent_alignment``.
 
     Args:
-        name: the objective
         config: dataclass of its own options
         validation, declared: attributes of :class:`RegisteredObjective`
 

@@ -26,23 +26,14 @@ EncoderOut = Dict[str, Any]
 
 
 class SourceEncoder(FairseqEncoder):
-    """An encoder whose results exist once per sentence, also in a beam search.
-
-    Attributes:
-        embed_tokens: source embeddings
-        padding_idx: the padding symbol
-        output_units: Dh
-        num_layers: L
-        states: which states of a decoder's layers can start from the encoder's own: ``hidden``, ``cell``
-        max_source_positions: longest source accepted
-    """
+    """An encoder whose results exist once per sentence, also in a beam search."""
 
     embed_tokens: nn.Embedding
     padding_idx: int
-    output_units: int
-    num_layers: int
-    states: Tuple[str, ...]
-    max_source_positions: float
+    output_units: int  # Dh
+    num_layers: int  # L
+    states: Tuple[str, ...]  # of a decoder's layers that can start from the encoder's own: "hidden", "cell"
+    max_source_positions: float  # the longest source accepted
 
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
         """Reorders the rows of the decoder for beam search.
