@@ -3,7 +3,7 @@
 import argparse
 import ast
 from dataclasses import field, fields
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Collection, Dict, List
 
 from .errors import OptionError
 
@@ -70,6 +70,12 @@ def need(right: bool, config: Any, name: str, what: str) -> None:
     """Raises OptionError, ``--name VALUE: must be WHAT``, unless ``right``."""
     if not right:
         raise OptionError(f"{flag(name)} {getattr(config, name)}: must be {what}")
+
+
+def need_one_of(config: Any, **choices: Collection[str]) -> None:
+    """Raises OptionError, ``--name VALUE: must be one of ...``, for an option that is none of its choices."""
+    for name, known in choices.items():
+        need(getattr(config, name) in known, config, name, f"one of {', '.join(known)}")
 
 
 # fairseq's parsers of such strings call eval(), and a configuration may come from an untrusted checkpoint.

@@ -51,7 +51,7 @@ from torch import Tensor
 from ..errors import OptionError
 from ..models.agreement_lstm import AgreementLSTMModel, BothDirections
 from ..ops.precision import in_full
-from ..options import need, option
+from ..options import need, need_one_of, option
 from .logged_sums import BITS, Updates, least_weight, log_mean, perplexity, total
 from .vocabulary_losses import loss_in, unwrapped
 
@@ -137,7 +137,7 @@ class AgreementCriterion(FairseqCriterion):
 
     def __init__(self, cfg: AgreementConfig, task: Any):
         super().__init__(task)
-        need(cfg.agreement_loss in LOSSES, cfg, "agreement_loss", f"one of {', '.join(LOSSES)}")
+        need_one_of(cfg, agreement_loss=LOSSES)
         need(cfg.agreement_weight >= 0, cfg, "agreement_weight", "0 or more")
         need(cfg.agreement_warmup_updates >= 0, cfg, "agreement_warmup_updates", "0 or more")
         need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")

@@ -45,7 +45,7 @@ from torch import Tensor
 
 from ..errors import OptionError
 from ..ops.precision import in_full
-from ..options import need, option
+from ..options import need, need_one_of, option
 from .logged_sums import Updates, least_weight, log_mean, total
 from .vocabulary_losses import ask_for_loss, sums_losses, unwrapped
 
@@ -129,7 +129,7 @@ class GuidedAlignmentCriterion(LabelSmoothedCrossEntropyCriterion):
         super().__init__(
             task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, report_accuracy=cfg.report_accuracy
         )
-        need(cfg.alignment_loss in LOSSES, cfg, "alignment_loss", f"one of {', '.join(LOSSES)}")
+        need_one_of(cfg, alignment_loss=LOSSES)
         need(cfg.alignment_weight >= 0, cfg, "alignment_weight", "0 or more")
         need(cfg.alignment_anneal_updates >= 0, cfg, "alignment_anneal_updates", "0 or more")
         need(0 <= cfg.label_smoothing < 1, cfg, "label_smoothing", "at least 0 and less than 1")

@@ -36,10 +36,9 @@ from ..attention.part_registry import choices
 from ..errors import OptionError
 from ..modules.latent.latent_alignments import LatentAlignments
 from ..ops.precision import precision_of, products_in
-from ..options import flag, need, option
+from ..options import at_least, flag, need, need_one_of, option
 from .logged_sums import Updates, log_sums
 from .objectives import (
-    BASELINES,
     OBJECTIVES,
     Batch,
     MovingAverage,
@@ -141,14 +140,14 @@ class LatentAlignmentCriterion(FairseqCriterion):
         if cfg.objective not in OBJECTIVES:
             raise OptionError(f"--objective {cfg.objective}: is unknown; {choices(', '.join(OBJECTIVES))}")
         OBJECTIVES[cfg.objective].configure(cfg)
-        need(cfg.baseline in BASELINES, cfg, "baseline", f"one of {', '.join(BASELINES)}")
+        need_one_of(cfg, baseline=("soft", "none", "average"))
         samples = cfg.num_samples is None or 1 <= cfg.num_samples <= MOST_SAMPLES
         need(samples, cfg, "num_samples", f"at least 1 and at most {MOST_SAMPLES}")
         if cfg.control_variates:
             # of one sample all weights are 1, and their differences 0: neither prior nor posterior would be trained
             several = cfg.num_samples is None or cfg.num_samples >= 2
             need(several, cfg, "num_samples", "at least 2 with --control-variates")
-        need(cfg.exact_positions >= 1, cfg, "exact_positions", "at least 1")
+        at_least(cfg, exact_positions=1)
         need(cfg.gumbel_tau > 0, cfg, "gumbel_tau", "above 0")
         for name in ("kl_weight", "kl_warmup_updates", "soft_updates"):
             need(getattr(cfg, name) >= 0, cfg, name, "0 or more")

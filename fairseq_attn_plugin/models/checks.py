@@ -6,10 +6,8 @@ from typing import Any
 from ..errors import OptionError
 from ..modules.rnn import KINDS
 from ..ops.precision import PRECISIONS
-from ..options import flag, need, or_default, parse_boolean, parse_integers
+from ..options import flag, need, need_one_of, or_default, parse_boolean, parse_integers
 
-INPUT_FEEDING = ("output", "context", "none")
-OUTPUT_LAYERS = ("tanh", "linear")
 MOST_LAYERS, MOST_UNITS = 1000, 1_000_000  # more is a slip; it would run on, or overflow, long before memory is full
 
 
@@ -34,9 +32,8 @@ def rnn_of(config: Any, side: str) -> str:
 
 def check_options(config: Any, task: Any) -> None:
     """Raises OptionError for options with wrong values, or options that contradict each other."""
-    need(config.input_feeding in INPUT_FEEDING, config, "input_feeding", f"one of {', '.join(INPUT_FEEDING)}")
-    need(config.matmul_precision in PRECISIONS, config, "matmul_precision", f"one of {', '.join(PRECISIONS)}")
-    need(config.output_layer in OUTPUT_LAYERS, config, "output_layer", f"one of {', '.join(OUTPUT_LAYERS)}")
+    need_one_of(config, input_feeding=("output", "context", "none"), output_layer=("tanh", "linear"))
+    need_one_of(config, matmul_precision=PRECISIONS)
     for name in ("rnn", "encoder_rnn", "decoder_rnn"):
         need(config[name] is None or config[name] in KINDS, config, name, " or ".join(KINDS))
     if config.encoder_options and config.encoder_arch is None:

@@ -27,7 +27,7 @@ from ..modules.encoders.ragged import BlockRNN, RaggedEncoder
 from ..modules.rnn import KINDS, Dropout, uniform_
 from ..ops.deferred import Linear
 from ..ops.precision import PRECISIONS, precision_of, products_in
-from ..options import need, option
+from ..options import at_least, need, need_one_of, option
 from ..text.documents import class_names
 from .architectures import register_architecture
 from .configuration import offers_attention_options
@@ -35,8 +35,6 @@ from .unused_options import check_attention_options, check_idle
 
 # Options of a decoder's attention that a single query does not use. The model has its own attention_hidden_dim.
 _UNUSED = ("attention_bias", "attention_max_normalize", "attention_hidden_dim")
-ENCODERS = ("hierarchical", "flat")
-POOLINGS = ("attention", "mean")
 
 
 def _document_attentions() -> List[str]:
@@ -114,14 +112,12 @@ class HANModel(BaseFairseqModel):
         Raises:
             OptionError: options with wrong values
         """
-        choices = {"document_encoder": ENCODERS, "pooling": POOLINGS, "rnn": (*KINDS, "none")}
-        for name, known in {**choices, "matmul_precision": PRECISIONS}.items():
-            need(cfg[name] in known, cfg, name, f"one of {', '.join(known)}")
+        need_one_of(cfg, document_encoder=("hierarchical", "flat"), pooling=("attention", "mean"))
+        need_one_of(cfg, rnn=(*KINDS, "none"), matmul_precision=PRECISIONS)
         attentions.attention_class(cfg.attention)
         pooling = _document_attentions()
         need(cfg.attention in pooling, cfg, "attention", f"one of {', '.join(pooling)} to classify documents")
-        for name in ("word_embed_dim", "word_hidden_size", "sentence_hidden_size"):
-            need(cfg[name] >= 1, cfg, name, "at least 1")
+        at_least(cfg, word_embed_dim=1, word_hidden_size=1, sentence_hidden_size=1)
         dictionary = task.source_dictionary
 
         def encoder(input_dim: int, hidden_size: int) -> RaggedEncoder:

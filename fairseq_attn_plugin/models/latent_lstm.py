@@ -19,13 +19,11 @@ from ..modules.latent.latent_alignments import LatentAlignments
 from ..modules.latent.latent_decoder import LatentDecoder
 from ..ops.likelihoods.mixture_nll import log_likelihoods
 from ..ops.precision import precision_of, products_in
-from ..options import flag, need, option, or_default, parse_boolean
+from ..options import flag, need_one_of, option, or_default, parse_boolean
 from .architectures import SMALL_SIZES, register_architecture, sizes
 from .attn_lstm import AttnLSTMModel
 from .checks import MOST_LAYERS, check_distribution, check_size, check_softmax
 from .configuration import AttnLSTMConfig
-
-PREDICTIONS = ("auto", "marginal", "soft")
 
 
 @dataclass
@@ -81,15 +79,13 @@ class LatentLSTMModel(AttnLSTMModel):
                     f"{flag(name)}: changes one distribution per word, and a latent alignment has one per source "
                     "position; leave it out, or choose an --arch without latent alignment, such as lstm_soft"
                 )
-        need(cfg.latent_prediction in PREDICTIONS, cfg, "latent_prediction", f"one of {', '.join(PREDICTIONS)}")
+        need_one_of(cfg, latent_prediction=("auto", "marginal", "soft"), posterior_normalizer=NORMALIZERS.names())
         limit = getattr(getattr(task, "cfg", None), "max_source_positions", 1024)
         if cfg.latent_topk is not None and not 1 <= cfg.latent_topk <= limit:
             raise OptionError(
                 f"--latent-topk {cfg.latent_topk}: must be at least 1 and no larger than the longest source "
                 f"(--max-source-positions {limit}); leave it out for the exact marginal"
             )
-        known = NORMALIZERS.names()
-        need(cfg.posterior_normalizer in known, cfg, "posterior_normalizer", f"one of {', '.join(known)}")
         check_size(cfg, "posterior_hidden_size")
         check_size(cfg, "posterior_layers", MOST_LAYERS)
 

@@ -22,7 +22,7 @@ from fairseq.tasks.sentence_prediction import SHORTEN_METHOD_CHOICES, SentencePr
 from fairseq_attn_plugin.text.documents import END, class_names
 
 from ..errors import OptionError
-from ..options import option
+from ..options import at_least, option
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +57,7 @@ class DocumentClassificationTask(SentencePredictionTask):
                 )
         if cfg.regression_target:
             raise OptionError("--regression-target: this task predicts classes; use --task sentence_prediction")
-        if cfg.max_positions < 1:
-            raise OptionError(f"--max-positions {cfg.max_positions}: must be at least 1")
+        at_least(cfg, max_positions=1)
         known = len(class_names(cls.load_dictionary(os.path.join(cfg.data, "label", "dict.txt"))))
         if cfg.num_classes < 0:
             cfg.num_classes = known

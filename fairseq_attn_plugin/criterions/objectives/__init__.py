@@ -30,7 +30,6 @@ folder, or from outside the package.
 from ...attention import import_all
 from .enumerated import evaluate
 from .objective import (
-    BASELINES,
     OBJECTIVES,
     Batch,
     MovingAverage,

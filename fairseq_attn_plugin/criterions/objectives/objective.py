@@ -19,8 +19,6 @@ from ...modules.latent.latent_alignments import LatentAlignments
 from ...ops.likelihoods.alignment_blocks import Alignments
 from ...ops.likelihoods.mixture_nll import NLL, expected_nll
 
-BASELINES = ("soft", "none", "average")
-
 
 @dataclass
 class Settings:
