@@ -9,8 +9,6 @@ from typing import Any, Callable, Dict, Type
 
 from fairseq.models import MODEL_REGISTRY, register_model
 
-_CLASSES: Dict[str, type] = {}
-
 
 def sizes(units: int, dropout: float, **others: Any) -> Dict[str, Any]:
     """The options of two layers of encoder and decoder, and so many units everywhere."""
@@ -39,13 +37,6 @@ SMALL_ATTENTION = {"attention_score": "additive", "attention_hidden_dim": 128}
 SMALL_SIZES = sizes(128, 0.2, encoder_bidirectional=True, output_layer="linear", **SMALL_ATTENTION)
 
 
-def __getattr__(name: str) -> type:
-    try:
-        return _CLASSES[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-
-
 def register_architecture(name: str, **defaults: Any) -> Callable[[Type[Any]], Type[Any]]:
     """Registers a model class under a further name, ``--arch NAME``, whose configuration has other defaults.
 
@@ -66,7 +57,7 @@ def register_architecture(name: str, **defaults: Any) -> Callable[[Type[Any]], T
         config = make_dataclass(title + "Config", fields, bases=(base,), namespace={"__module__": __name__})
         # A subclass, because fairseq stores the dataclass on the model class.
         subclass = type(title, (cls,), {"__doc__": cls.__doc__, "__module__": __name__})
-        _CLASSES[config.__name__], _CLASSES[title] = config, subclass
+        globals().update({config.__name__: config, title: subclass})
         return register_model(name, dataclass=config)(subclass)
 
     return register
