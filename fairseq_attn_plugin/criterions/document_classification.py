@@ -19,6 +19,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from ..errors import OptionError
+from ..options import flag
 from .logged_sums import BITS, log_mean, total
 
 COUNTS = ("hits", "labels", "predictions")
@@ -43,7 +44,7 @@ class DocumentClassificationCriterion(SentencePredictionCriterion):
         for name in ("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman"):
             if getattr(cfg, name, False):
                 raise OptionError(
-                    f"--{name.replace('_', '-')}: belongs to --criterion sentence_prediction; this criterion always "
+                    f"{flag(name)}: belongs to --criterion sentence_prediction; this criterion always "
                     "reports accuracy and macro-F1"
                 )
         super().__init__(cfg, task)

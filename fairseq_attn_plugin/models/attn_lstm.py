@@ -177,7 +177,7 @@ class AttnLSTMModel(FairseqEncoderDecoderModel):
             if own.field.metadata.get("file") and cfg[name] is not None and name not in taken:
                 what = "a model with --decoder-attention False" if off else f"--attention {cfg.attention}"
                 raise OptionError(
-                    f"--{name.replace('_', '-')} {cfg[name]}: {what} does not read it; leave it out, or choose "
+                    f"{flag(name)} {cfg[name]}: {what} does not read it; leave it out, or choose "
                     f"--attention {' or '.join(readers(name))}"
                 )
         if off:
