@@ -166,18 +166,18 @@ class LatentDecoder(LSTMDecoder):
 
     def predict(self, latent: LatentAlignments) -> Tensor:
         """log p(y_t) of all words of the vocabulary, ``[R, T, V]`` for R rows of the decoder."""
-        nothing = latent.query.new_zeros(latent.query.shape[:2], dtype=torch.long)
         if self.predicts_soft:
+            nothing = latent.query.new_zeros(latent.query.shape[:2], dtype=torch.long)
             words = latent.relaxed_words(nothing, -1, latent.log_prior.exp())
             log_probs = mixture_log_probs(words, latent.log_prior.new_zeros(*nothing.shape, 1))
         elif self.topk is None:
             log_probs = self.mixed(latent, latent.log_prior)
         else:
-            log_weights, index = top_positions(latent.log_prior, self.topk)
-            log_probs = mixture_log_probs(latent.words(nothing, -1, index), log_weights)
+            log_probs = self.mixed(latent, *top_positions(latent.log_prior, self.topk))
         return log_probs.view(*latent.prior.shape[:2], -1)
 
-    def mixed(self, latent: LatentAlignments, log_weights: Tensor) -> Tensor:
-        """log sum_j w_tj p(v | z_t = j) of all words v ``[B, T, V]``; ``log_weights`` ``[B, T, N]``."""
+    def mixed(self, latent: LatentAlignments, log_weights: Tensor, index: Optional[Tensor] = None) -> Tensor:
+        """log sum_j w_tj p(v | z_t = j) of all words v ``[B, T, V]``, over all positions or those of ``index``; with
+        ``log_weights`` ``[B, T, N]``, or as many as there are positions."""
         nothing = latent.query.new_zeros(latent.query.shape[:2], dtype=torch.long)
-        return mixture_log_probs(latent.words(nothing, -1), log_weights)
+        return mixture_log_probs(latent.words(nothing, -1, index), log_weights)
