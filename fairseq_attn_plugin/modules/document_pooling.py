@@ -27,9 +27,7 @@ def layout_of(tokens: np.ndarray, pad: int, bos: int, eos: int, hierarchical: bo
 
     Args:
         tokens: ``[B, N]``, padded on either side; every sentence ends with ``eos``
-        pad: padding symbol, which is not a word
-        bos: symbol at the beginning of a document, which is not a word
-        eos: symbol at the end of a sentence, which is not a word
+        pad, bos, eos: the symbols, which are no words; ``bos`` may begin a document
         hierarchical: False makes each document one sentence
     """
     documents, width = tokens.shape
@@ -58,7 +56,6 @@ class AttentionPooling(nn.Module):
     its tanh(W h_j + b) . u_w, and q is one more summand of the trained b.
 
     Args:
-        attention: name of a mechanism
         dim: D, width of the values
         options: of the mechanism
     """

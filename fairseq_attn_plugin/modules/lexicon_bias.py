@@ -89,7 +89,7 @@ class LexiconBias(nn.Module):
     def forward(
         self, logits: Tensor, weights: Tensor, tokens: Tensor, normalized: bool = True, words: Optional[Tensor] = None
     ) -> Tensor:
-        """Adds the bias.
+        """The logits with the bias.
 
         Args:
             logits: ``[R, T, V]`` of R = B * beam rows, the rows of a sentence are neighbours
@@ -97,9 +97,6 @@ class LexiconBias(nn.Module):
             tokens: the source words ``[B, N]``
             normalized: whether the weights sum to one
             words: ``[V]``, ascending, where the logits are those of a shortlist
-
-        Returns:
-            ``[R, T, V]``
         """
         sentences = tokens.size(0)
         # Sums and logarithms of probabilities need more than half precision.

@@ -93,14 +93,10 @@ def _step_weights(rnn: nn.RNNBase, embed_dim: int) -> List[Tensor]:
 
 
 def gates_of_words(rnn: nn.RNNBase, embeddings: Tensor) -> Optional[Tensor]:
-    """The embeddings' share of the first layer's gates, and their bias, for all V words: ``[V, gates Ds]``.
+    """The share in the first layer's gates of the embeddings ``[V, E]`` of all words, with its bias: ``[V, gates Ds]``.
 
     A search whose weights do not change looks words up in this table, in place of a product in every step. None in
     training, and where the table would have more than ``MOST_GATES`` numbers.
-
-    Args:
-        rnn: of the decoder
-        embeddings: ``[V, E]``, of all words
     """
     fixed = fixed_weights()
     if fixed is None or len(embeddings) * len(rnn.weight_ih_l0) > MOST_GATES:
@@ -164,13 +160,7 @@ class Stepped:
         self.biases = [getattr(rnn, f"bias_hh_l{layer}") for layer in layers] if is_gru else None  # of the products U h
 
     def step(self, t: int, fed: Optional[Tensor], states: LayerStates) -> LayerStates:
-        """The states after step ``t``, counted from 0.
-
-        Args:
-            t: which of the T steps
-            fed: ``[R, F]``, or None without input feeding
-            states: after the previous step
-        """
+        """The states after step ``t``, counted from 0; ``fed`` ``[R, F]``, or None without input feeding."""
         hidden, cells, x = [], [], fed
         for layer, (weights, h) in enumerate(zip(self.weights, states.hidden)):
             known = self.known[layer][t]

@@ -67,9 +67,7 @@ class SentenceAttention:
     """Attention from the rows of a decoder to the memory of B sentences, which is read once for all rows of a sentence.
 
     Args:
-        attention: a mechanism
-        memory: what its ``precompute`` returned for B sentences
-        sentences: B
+        memory: what the mechanism's ``precompute`` returned for B sentences
         intervention: changes what the decoder gets in a step, from the queries ``[R, T, Ds]`` and what the mechanism
             returned for them; None: nothing changes
     """

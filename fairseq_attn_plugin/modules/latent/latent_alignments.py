@@ -55,13 +55,7 @@ class LatentAlignments(NamedTuple):
         )
 
     def relaxed_words(self, target: Tensor, pad: int, weights: Tensor) -> Alignments:
-        """The words ``target``, each with one soft alignment: o of sum_j w_j h_j.
-
-        Args:
-            target: ``[B, T]``
-            pad: the padding symbol
-            weights: ``[B, T, N]``
-        """
+        """The words ``target`` ``[B, T]``, each with one soft alignment: o of sum_j w_j h_j, weights ``[B, T, N]``."""
         query = self.query + weights.type_as(self.memory) @ self.memory
         return Alignments(
             None, query, self.weight, self.bias, target, target.eq(pad), None, self.keep, split=self.split
@@ -69,11 +63,7 @@ class LatentAlignments(NamedTuple):
 
 
 def top_positions(log_prior: Tensor, count: int) -> Tuple[Tensor, Tensor]:
-    """The most probable positions of every step.
-
-    Args:
-        log_prior: ``[B, T, N]``
-        count: how many positions; all if the source has fewer
+    """The ``count`` most probable positions of every step, or all if the source has fewer; ``log_prior`` ``[B, T, N]``.
 
     Returns:
         the logarithms of their renormalised probabilities, and the positions, ``[B, T, count]`` each
