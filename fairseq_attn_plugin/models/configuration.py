@@ -1,7 +1,7 @@
 """The configuration of LSTM encoder-decoder models: stock fairseq ``lstm``'s options and defaults, and our own."""
 
 from dataclasses import dataclass
-from typing import Callable, Dict, Optional, Type, TypeVar
+from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import MODEL_DATACLASS_REGISTRY
@@ -10,37 +10,7 @@ from .. import attention as attentions
 from ..added_options import keep_adding
 from ..options import option
 
-Config = TypeVar("Config")
-Accept = Callable[[Type[attentions.Attention], attentions.Option], bool]
 
-
-def offers_attention_options(accept: Accept = lambda mechanism, option: True) -> Callable[[Type[Config]], Type[Config]]:
-    """Class decorator that adds the options of all mechanisms and their parts, later ones included, to a dataclass and
-    its subclasses.
-
-    Args:
-        accept: whether to add this option of this mechanism
-
-    Raises:
-        ValueError: an option of a mechanism has the name of an option of the model
-    """
-
-    def decorate(config: Type[Config]) -> Type[Config]:
-        def options() -> Dict[str, attentions.Option]:
-            return {
-                name: own
-                for mechanism in map(attentions.attention_class, attentions.names())
-                for name, own in attentions.options_taken(mechanism).items()
-                if accept(mechanism, own)
-            }
-
-        keep_adding(config, options, "model", MODEL_DATACLASS_REGISTRY)
-        return config
-
-    return decorate
-
-
-@offers_attention_options()
 @dataclass
 class AttnLSTMConfig(FairseqDataclass):
     """Options of ``attn_lstm``; those of the attention mechanisms are added."""
@@ -142,3 +112,6 @@ class AttnLSTMConfig(FairseqDataclass):
     lexicon_epsilon: float = option(
         1e-3, "added to the lexicon's probability; a smaller value gives the lexicon more weight"
     )
+
+
+keep_adding(AttnLSTMConfig, attentions.options, "model", MODEL_DATACLASS_REGISTRY)

@@ -20,6 +20,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY, BaseFairseqModel, register_
 from torch import Tensor, nn
 
 from .. import attention as attentions
+from ..added_options import keep_adding
 from ..errors import OptionError
 from ..modules.document_pooling import AttentionPooling, layout_of, mean_pooling
 from ..modules.embeddings import word_embedding
@@ -30,7 +31,6 @@ from ..ops.precision import PRECISIONS, precision_of, products_in
 from ..options import at_least, need, need_one_of, option
 from ..text.documents import class_names
 from .architectures import register_architecture
-from .configuration import offers_attention_options
 from .unused_options import check_attention_options, check_idle
 
 # Options of a decoder's attention that a single query does not use. The model has its own attention_hidden_dim.
@@ -49,11 +49,6 @@ def _score(cfg: Any) -> Optional[str]:
     return cfg["attention_score"]
 
 
-@offers_attention_options(
-    lambda mechanism, own: (
-        "documents" in mechanism.takes and own.name not in _UNUSED and own.name not in attentions.BIASES.options()
-    )
-)
 @dataclass
 class HANConfig(FairseqDataclass):
     """Options of ``han``; those of the attention mechanisms that can pool a document are added."""
@@ -75,6 +70,15 @@ class HANConfig(FairseqDataclass):
     sentence_hidden_size: int = option(50, "units of the network over sentences, per direction")
     dropout: float = option(0.0, "dropout of word, sentence and document vectors")
     word_dropout: float = option(0.0, "probability with which a word is replaced by the unknown word in training")
+
+
+def _options_of_pooling() -> Dict[str, attentions.Option]:
+    mechanisms = map(attentions.attention_class, _document_attentions())
+    taken = {name: own for mechanism in mechanisms for name, own in attentions.options_taken(mechanism).items()}
+    return {name: own for name, own in taken.items() if name not in (*_UNUSED, *attentions.BIASES.options())}
+
+
+keep_adding(HANConfig, _options_of_pooling, "model", MODEL_DATACLASS_REGISTRY)
 
 
 @register_model("han", dataclass=HANConfig)
