@@ -14,7 +14,7 @@ from ...ops.lstm import computed_by_layers
 from ...ops.packed import packed_lstm
 from ...ops.precision import fixed_weights
 from ..rnn import STATES, Dropout, Recurrent, rnn_layer, with_padding_input
-from .source_encoder import EncoderOut, SourceEncoder, first_rows
+from .source_encoder import EncoderOut, SourceEncoder
 
 # cuDNN copies weights that have one more input column at each call; torch says so, and how nn.LSTM would avoid it.
 warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
@@ -89,14 +89,8 @@ class LSTMEncoder(Recurrent, SourceEncoder):
             states = [part.transpose(0, 1).reshape(embeddings.size(0), self.num_layers, -1) for part in parts]
         else:
             encodings, states = self._encode_frozen(embeddings, padding)
-        return {
-            "encodings": self.dropout_out_module(encodings),
-            "hidden": states[0],
-            "cell": states[1] if len(states) > 1 else None,
-            "tokens": src_tokens,
-            "pad_mask": padding,
-            "rows": first_rows(src_tokens.size(0), src_tokens.device),
-        }
+        hidden, cell = states if len(states) > 1 else (states[0], None)
+        return self.result(src_tokens, padding, self.dropout_out_module(encodings), hidden, cell)
 
     def _encode_frozen(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, List[Tensor]]:
         """Encodes a batch by layers whose state does not change on padding: encodings ``[B, N, directions * H]`` and

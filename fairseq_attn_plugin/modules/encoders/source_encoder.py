@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import torch
 from fairseq.models import FairseqEncoder
@@ -35,6 +35,14 @@ class SourceEncoder(FairseqEncoder):
     states: Tuple[str, ...]  # of a decoder's layers that can start from the encoder's own: "hidden", "cell"
     max_source_positions: float  # the longest source accepted
 
+    def result(
+        self, src_tokens: Tensor, pad_mask: Optional[Tensor], encodings: Tensor, hidden: Tensor, cell: Optional[Tensor]
+    ) -> EncoderOut:
+        """``encoder_out`` of a batch before a search, with a row for each sentence."""
+        rows = _first_rows(src_tokens.size(0), src_tokens.device)
+        states = {"hidden": hidden, "cell": cell}
+        return {"encodings": encodings, **states, "tokens": src_tokens, "pad_mask": pad_mask, "rows": rows}
+
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
         """Reorders the rows of the decoder for beam search.
 
@@ -52,6 +60,5 @@ class SourceEncoder(FairseqEncoder):
 
 
 @constant_on_gpu
-def first_rows(size: int, device: torch.device) -> Tensor:
-    """``rows`` before a search of so many sentences: one for each."""
+def _first_rows(size: int, device: torch.device) -> Tensor:
     return torch.arange(size, device=device)

@@ -9,7 +9,7 @@ from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
 from ...ops.devices import on_gpu
-from .source_encoder import EncoderOut, SourceEncoder, first_rows
+from .source_encoder import EncoderOut, SourceEncoder
 
 
 class StockEncoder(SourceEncoder):
@@ -91,11 +91,4 @@ class StockEncoder(SourceEncoder):
         if padding is not None:
             encodings = encodings.masked_fill(padding.unsqueeze(-1), 0.0)
         mean = encodings.sum(1) / lengths.clamp(min=1).unsqueeze(-1).to(encodings.dtype)
-        return {
-            "encodings": encodings.contiguous(),
-            "hidden": mean.unsqueeze(1),
-            "cell": None,
-            "tokens": src_tokens,
-            "pad_mask": padding,
-            "rows": first_rows(src_tokens.size(0), src_tokens.device),
-        }
+        return self.result(src_tokens, padding, encodings.contiguous(), mean.unsqueeze(1), None)
