@@ -23,23 +23,24 @@ import oracles
 NAMES = ("prior_scores", "posterior_scores", "memory", "query", "weight", "bias")
 
 
+def places(batch):
+    """Sentence and step of every word."""
+    return batch.target.ne(PAD).nonzero().tolist()
+
+
 def words(batch):
     """(log p, log q, log p(y|j)) over the real positions of every word, and log p(. | c), by the formulas."""
     latent = batch.latent
     alignments = latent.words(batch.target, PAD)
-    for row in range(len(batch.target)):
-        real = [j for j in range(latent.memory.size(1)) if not latent.pad_mask[row, j]]
-        for step in range(batch.target.size(1)):
-            y = batch.target[row, step]
-            if y == PAD:
-                continue
-            p = latent.prior[row, step, real]
-            q = None if latent.log_posterior is None else latent.log_posterior[row, step, real].exp()
-            f = torch.stack([oracles.word_log_probs(alignments, row, step, j)[y] for j in real])
-            context = (p.unsqueeze(1) * latent.memory[row, real]).sum(0)
-            hidden = torch.tanh(context + latent.query[row, step])
-            logits = latent.weight @ hidden + latent.bias
-            yield p, q, f, (logits - logits.logsumexp(0))[y]
+    for row, step in places(batch):
+        y, real = batch.target[row, step], (~latent.pad_mask[row]).nonzero().flatten().tolist()
+        p = latent.prior[row, step, real]
+        q = None if latent.log_posterior is None else latent.log_posterior[row, step, real].exp()
+        f = torch.stack([oracles.word_log_probs(alignments, row, step, j)[y] for j in real])
+        context = (p.unsqueeze(1) * latent.memory[row, real]).sum(0)
+        hidden = torch.tanh(context + latent.query[row, step])
+        logits = latent.weight @ hidden + latent.bias
+        yield p, q, f, (logits - logits.logsumexp(0))[y]
 
 
 EXACT = {
@@ -182,9 +183,8 @@ def test_the_gradient_of_sum_and_sample_is_its_formula(count):
     torch.manual_seed(5)
     log_q = batch.log_posterior.detach()
     drawn = sample(log_q.scatter(-1, log_q.topk(count).indices, LOG_ZERO), 1)
-    real = [(row, step) for row in range(2) for step in range(3) if batch.target[row, step] != PAD]
     expected = batch.kl()
-    for (row, step), (_, q, f, _) in zip(real, words(batch)):
+    for (row, step), (_, q, f, _) in zip(places(batch), words(batch)):
         top, z = q.topk(count).indices, drawn[row, step, 0] - batch.latent.pad_mask[row].sum()
         constant, known = q[top].detach(), f.detach()
         rest, b = 1 - constant.sum(), (constant * known[top]).sum() / constant.sum()
@@ -206,9 +206,8 @@ def test_wake_sleep_is_the_formula(variates):
     torch.testing.assert_close(*losses)
     torch.manual_seed(5)
     drawn = sample(batch.log_posterior, count)
-    real = [(row, step) for row in range(2) for step in range(3) if batch.target[row, step] != PAD]
     expected = 0
-    for (row, step), (p, q, f, _) in zip(real, words(batch)):
+    for (row, step), (p, q, f, _) in zip(places(batch), words(batch)):
         z = drawn[row, step] - batch.latent.pad_mask[row].sum()
         ratio = (p[z] / q[z]).detach()
         w = ratio * f[z].detach().exp()
