@@ -4,7 +4,6 @@ import pytest
 import torch
 from models_for_tests import LENGTHS, assert_steps_equal_the_whole, build, enlarged, fake_task, pad_batch, targets
 from refusals import refuses
-from test_new_models import check_training
 from test_stepper import assert_same, batch
 
 from fairseq_attn_plugin.decoding.export.onnx_folder import compare
@@ -124,26 +123,6 @@ def test_sizes_and_options():
 )
 def test_mistakes(options):
     build("attn_lstm", **options)
-
-
-@pytest.mark.parametrize(
-    ("arch", "name", "value"),
-    [
-        ("fconv", "encoder_rnn", "gru"),
-        ("fconv", "encoder_bidirectional", True),
-        ("transformer", "encoder_hidden_size", 64),
-    ],
-)
-def test_options_of_the_recurrent_encoder_have_no_effect(arch, name, value):
-    check_training("attn_lstm", {"encoder_arch": arch})
-    with pytest.raises(
-        OptionError, match=f"^--{name.replace('_', '-')} {value}: has no effect with --encoder-arch {arch}"
-    ):
-        check_training("attn_lstm", {"encoder_arch": arch, name: value})
-
-
-def test_a_convolutional_encoder_has_the_size_of_its_layers():
-    check_training("attn_lstm", {"encoder_arch": "fconv", "encoder_hidden_size": 64})
 
 
 @pytest.mark.parametrize("arch", ["transformer", "fconv"])

@@ -1,6 +1,5 @@
 """How new models start: ``--embed-init-range``, ``--forget-bias``, and ``--decoder-init-dropout`` of a sentence."""
 
-import math
 from dataclasses import asdict
 
 import pytest
@@ -93,22 +92,14 @@ def test_gradients_of_dropped_starts_are_those_of_zeros(options):
         torch.testing.assert_close(model.get_parameter(name).grad, parameter.grad, msg=name)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [("embed-init-range", 0.0, "more than 0"), ("embed-init-range", math.nan, "more"), ("forget-bias", math.nan, "a")],
-)
-def test_numbers_that_are_none(name, value, message):
-    with pytest.raises(OptionError, match=f"^--{name} {value}: must be {message}.*as in --{name} 1$"):
-        build("attn_lstm", **{name.replace("-", "_"): value})
-
-
 def check_training(arch, options):
     config = {**asdict(MODEL_DATACLASS_REGISTRY[arch]()), "_name": arch, **options}
     criterion = {"_name": None if config["adaptive_softmax_cutoff"] is None else "adaptive_loss"}
     AttnLSTMModel.check_training({"model": config, "criterion": criterion})
 
 
-TRANSFORMER, ADAPTIVE = {"encoder_arch": "transformer"}, {"adaptive_softmax_cutoff": "5"}
+TRANSFORMER, FCONV = {"encoder_arch": "transformer"}, {"encoder_arch": "fconv"}
+ADAPTIVE = {"adaptive_softmax_cutoff": "5"}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +124,9 @@ TRANSFORMER, ADAPTIVE = {"encoder_arch": "transformer"}, {"adaptive_softmax_cuto
         ("attn_lstm", {"encoder_arch": "lstm", "decoder_rnn": "gru"}, {"forget_bias": 2.0}, "has no effect without.*"),
         ("attn_lstm", ADAPTIVE, {"share_decoder_input_output_embed": True}, "has no effect with --adaptive.*"),
         ("lstm_latent_small", TRANSFORMER, {"encoder_bidirectional": False}, "has no effect with --encoder-arch .*"),
+        ("attn_lstm", TRANSFORMER, {"encoder_hidden_size": 64}, "has no effect with --encoder-arch transformer.*"),
+        ("attn_lstm", FCONV, {"encoder_rnn": "gru"}, "has no effect with --encoder-arch fconv.*"),
+        ("attn_lstm", FCONV, {"encoder_bidirectional": True}, "has no effect with --encoder-arch fconv.*"),
     ],
 )
 def test_an_option_without_effect_is_refused(arch, options, more, message):
@@ -145,6 +139,7 @@ def test_an_option_without_effect_is_refused(arch, options, more, message):
 def test_an_option_with_an_effect_is_not():
     check_training("lstm_soft", {"lexicon": "lexicon.tsv", "lexicon_epsilon": 0.1})
     check_training("lstm_adm_aqt", {"attention_hidden_dim": 64})  # whose score is additive
+    check_training("attn_lstm", {**FCONV, "encoder_hidden_size": 64})  # of its layers
     build("lstm_adm", rnn="gru")  # whose forget bias has no gate
     # of the posterior's LSTMs
     sizes = {"encoder_rnn": "gru", "encoder_hidden_size": 64, "encoder_dropout_in": 0.3, "encoder_dropout_out": 0.4}

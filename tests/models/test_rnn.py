@@ -6,7 +6,6 @@ from models_for_tests import LENGTHS, build, make, pad_batch, targets, watched
 from test_han import DOCUMENTS, batch
 from test_han import build as build_classifier
 
-from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.modules.encoders import encoder as encoders
 from fairseq_attn_plugin.modules.encoders import ragged
 from fairseq_attn_plugin.ops import lstm as lstm_ops
@@ -122,10 +121,7 @@ def test_documents_in_bfloat16_have_layers_of_our_own(monkeypatch, bfloat16):
     assert calls and logits.dtype == torch.float32
 
 
-def test_forget_bias_is_of_the_lstm_alone_and_other_kinds_are_none():
-    for name in ("rnn", "encoder_rnn"):
-        with pytest.raises(OptionError, match=f"^--{name.replace('_', '-')} GRU: must be lstm or gru$"):
-            build("attn_lstm", **{name: "GRU"})
+def test_forget_bias_is_of_the_lstm_alone():
     model = build("attn_lstm", encoder_rnn="gru", forget_bias=1.0, decoder_layers=1)
     lstm = model.decoder.lstm
     assert torch.equal((lstm.bias_ih_l0 + lstm.bias_hh_l0).chunk(4)[1], torch.ones(14))

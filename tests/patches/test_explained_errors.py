@@ -273,7 +273,7 @@ def test_what_a_training_lacks(tiny_data, tmp_path):
     line = run_tool(*training(tiny_data, "lstm_soft", tmp_path / "file"), fails=True).error
     assert line == f"--save-dir {tmp_path}/file: Not a directory"
     line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, "--load-alignments"), fails=True).error
-    assert line.startswith(f"--load-alignments: {tiny_data} has no alignments for the split train")
+    assert line.startswith(f"--load-alignments: {tiny_data} has no alignments for the split train (train.align.")
     multilingual = ["--task", "multilingual_translation", "--lang-pairs", "xx-yy"]
     line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, *multilingual), fails=True).error
     assert line.startswith("--task multilingual_translation: needs an --arch with a model for each direction")
