@@ -8,6 +8,7 @@
   looks up positions of subwords among words. Here unknown words are replaced before subwords are joined. Stock scores
   joined translations against references in subwords; here the subwords of references are joined as well.
 - ``--log-file``: stock opens the file again for every epoch.
+- ``--store-ema``: stock averages tables of whole numbers, too, and stops. They are copied.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import logging
 from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
+import torch
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.lexicon import read_lexicon
@@ -193,4 +195,20 @@ LOG_FILE = Patch(
         "fairseq.logging.progress_bar:progress_bar": _with_one_handler,
         "fairseq.distributed.utils:call_main": _without_that_of_the_training_before,
     },
+)
+
+
+# ---- moving averages
+
+
+@after
+def _without_whole_numbers(_none: None, self: Any, *_args: Any, **_options: Any) -> None:
+    tensors = ((name, value) for name, value in self.model.state_dict().items() if torch.is_tensor(value))
+    self.skip_keys = {*self.skip_keys, *(name for name, value in tensors if not value.is_floating_point())}
+
+
+AVERAGES = Patch(
+    name="moving_averages",
+    reason="--store-ema stops at tables of whole numbers, as of a lexicon, an election and class names",
+    wraps={"fairseq.models.ema.ema:EMA.__init__": _without_whole_numbers},
 )

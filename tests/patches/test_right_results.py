@@ -8,7 +8,10 @@ import torch
 import training
 from fairseq import utils
 from fairseq.data import Dictionary, data_utils
+from fairseq.dataclass.configs import EMAConfig
+from fairseq.models.ema import build_ema
 from in_process import run_tool
+from models_for_tests import build
 from training import train
 
 import fairseq_attn_plugin  # noqa: F401
@@ -117,6 +120,23 @@ def test_subwords_are_looked_up_before_they_are_joined():
     # without the option nothing has changed
     unchanged = utils.post_process_prediction(tokens, source, pairs, None, dictionary)
     assert unchanged[0] is tokens and unchanged[1] == "ber@@ lin <unk>"
+
+
+# ---- moving averages
+
+
+@pytest.mark.parametrize("fp32", [False, True])
+def test_averages_of_parameters_have_whole_numbers_as_they_are(fp32):
+    model = build("attn_lstm", attention="gaussian")  # whose rule is a table of them
+    average = build_ema(model, EMAConfig(store_ema=True, ema_decay=0.75, ema_fp32=fp32), None)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    for value in model.state_dict().values():
+        value.add_(1)
+    average.step(model)
+    steps = {name: 0.25 if value.is_floating_point() else 1 for name, value in before.items()}
+    assert set(steps.values()) == {0.25, 1}
+    expected = {name: value + steps[name] for name, value in before.items()}
+    torch.testing.assert_close(dict(average.get_model().state_dict()), expected)
 
 
 # ---- log file
