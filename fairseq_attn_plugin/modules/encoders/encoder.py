@@ -82,17 +82,17 @@ class LSTMEncoder(Recurrent, SourceEncoder):
         embeddings = self.dropout_in_module(vectors if train_embeddings else vectors.detach())
         padding = pad_mask if on_gpu(pad_mask) or bool(pad_mask.any()) else None
         if computed_by_layers(embeddings, self.rnn):
-            encodings, states = self._encode_by_layers(embeddings, padding)
+            encodings, states = self._encode_by_layers(embeddings, padding, ends_of_words(pad_mask))
         elif padding is None and (fixed_weights() is None or self.kind != "lstm"):
             encodings, last = self.rnn(embeddings)
             parts = last if isinstance(last, tuple) else (last,)  # [layers * directions, B, H]
             states = [part.transpose(0, 1).reshape(embeddings.size(0), self.num_layers, -1) for part in parts]
         else:
-            encodings, states = self._encode_frozen(embeddings, padding)
+            encodings, states = self._encode_frozen(embeddings, pad_mask)
         hidden, cell = states if len(states) > 1 else (states[0], None)
         return self.result(src_tokens, padding, self.dropout_out_module(encodings), hidden, cell)
 
-    def _encode_frozen(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, List[Tensor]]:
+    def _encode_frozen(self, embeddings: Tensor, pad_mask: Tensor) -> Tuple[Tensor, List[Tensor]]:
         """Encodes a batch by layers whose state does not change on padding: encodings ``[B, N, directions * H]`` and
         last states ``[B, layers, directions * H]``.
 
@@ -102,8 +102,6 @@ class LSTMEncoder(Recurrent, SourceEncoder):
         processors, and needs the lengths on the host, for which a GPU has to be waited for.
         """
         directions = self._directions
-        if pad_mask is None:
-            pad_mask = _nothing(embeddings)
         mark = pad_mask.unsqueeze(-1).to(embeddings.dtype)
         zeros = zeros_of(embeddings, directions, embeddings.size(0), self.rnn.hidden_size)
         run, start = (torch.lstm, (zeros, zeros)) if self.kind == "lstm" else (torch.gru, zeros)
@@ -147,13 +145,14 @@ class LSTMEncoder(Recurrent, SourceEncoder):
 
         return fixed.kept((id(self), layer), pack)
 
-    def _encode_by_layers(self, embeddings: Tensor, pad_mask: Optional[Tensor]) -> Tuple[Tensor, List[Tensor]]:
+    def _encode_by_layers(
+        self, embeddings: Tensor, pad_mask: Optional[Tensor], ends: Tensor
+    ) -> Tuple[Tensor, List[Tensor]]:
         """As :meth:`_encode_frozen`, by layers of our own, whose products are in half precision."""
         outputs = embeddings.transpose(0, 1)
         hidden: List[Tensor] = []
         cells: List[Tensor] = []
         padding = None if pad_mask is None else pad_mask.t().reshape(-1).nonzero().squeeze(1)
-        ends = ends_of_words(_nothing(embeddings) if pad_mask is None else pad_mask)
         for layer in range(self.num_layers):
             if layer:
                 outputs = dropout(outputs, self.rnn.dropout, self.training)
@@ -175,11 +174,6 @@ class LSTMEncoder(Recurrent, SourceEncoder):
         """States ``[B, layers, directions * H]`` of hidden states by layer, of cell states by layer and direction."""
         states = [torch.stack(hidden, dim=1)]
         return states + [torch.cat(cells, dim=-1).view(cells[0].size(0), self.num_layers, -1)] if cells else states
-
-
-def _nothing(embeddings: Tensor) -> Tensor:
-    """The mask of a batch without padding, ``[B, N]``."""
-    return torch.zeros(embeddings.shape[:2], dtype=torch.bool, device=embeddings.device)
 
 
 def ends_of_words(pad_mask: Tensor) -> Tensor:
