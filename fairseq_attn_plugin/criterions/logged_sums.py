@@ -15,16 +15,6 @@ import torch
 from fairseq import utils
 from fairseq.logging import metrics
 
-# sums of negative log-likelihoods in nats, and the perplexity of each
-PERPLEXITIES = {
-    "nll_loss": "ppl",
-    "marginal": "marginal_ppl",
-    "soft": "soft_ppl",
-    "topk": "topk_ppl",
-    "reconstruction": "reconstruction_ppl",
-}
-NATS = ("bound", "kl", "prior_entropy", "posterior_entropy")
-ACCURACIES = {"prior_correct": "prior_accuracy", "posterior_correct": "posterior_accuracy"}
 DIGITS = 4
 BITS = 1 / math.log(2)  # in a nat
 
@@ -55,15 +45,15 @@ def log_sums(logs: List[Dict[str, Any]]) -> None:
     if not words or not sample_size:
         return
     log_mean(logs, "loss", sample_size, BITS, 3)
-    for name in NATS:
+    for name in ("bound", "kl", "prior_entropy", "posterior_entropy"):
         log_mean(logs, name, words)
-    for name, derived in PERPLEXITIES.items():
+    for name in ("nll_loss", "marginal", "soft", "topk", "reconstruction"):  # negative log-likelihoods
         if any(name in log for log in logs):
-            scale, base = (BITS, 2.0) if name == "nll_loss" else (1.0, math.e)
+            scale, base, derived = (BITS, 2.0, "ppl") if name == "nll_loss" else (1.0, math.e, f"{name}_ppl")
             log_mean(logs, name, words, scale)
             metrics.log_derived(derived, perplexity(name, base))
-    for name, accuracy in ACCURACIES.items():
-        log_mean(logs, accuracy, words, 100.0, 2, name)
+    for name in ("prior", "posterior"):
+        log_mean(logs, f"{name}_accuracy", words, 100.0, 2, f"{name}_correct")
 
 
 def perplexity(name: str, base: float = 2.0) -> Any:
