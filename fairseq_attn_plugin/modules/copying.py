@@ -47,7 +47,7 @@ class Copying(nn.Module):
     def __init__(self, units: int, source_dictionary: Any, target_dictionary: Any):
         super().__init__()
         found = [target_dictionary.index(symbol) for symbol in source_dictionary.symbols]
-        # not saved: the dictionaries tell, and averages of parameters (--store-ema) take no whole numbers
+        # not saved: the dictionaries tell
         self.register_buffer("target_of", torch.tensor(found, dtype=torch.long), persistent=False)
         self.gate = uniform_(Linear(units, 1))
 
