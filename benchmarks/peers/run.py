@@ -2,8 +2,8 @@
 """Compares the plugin with joeynmt, OpenNMT-py and stock fairseq: training, translation, and BLEU at equal updates.
 
     bash benchmarks/peers/setup.sh
-    attn-analysis recipe multi30k prepare
-    python benchmarks/peers/run.py                                        # hours, on one thread
+    fairseq-attn recipe multi30k prepare
+    python benchmarks/peers/run.py                                           # hours, on one thread
     python benchmarks/peers/run.py --updates 60 --systems joeynmt lstm_soft  # a first look
 
 Every system runs in a process of its own and in the environment of its tool. In each round all of them train, one after
@@ -212,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         if not (options.data / "bin").is_dir():
-            raise PeerError(f"{options.data} is no prepared recipe: run 'attn-analysis recipe multi30k prepare'")
+            raise PeerError(f"{options.data} is no prepared recipe: run 'fairseq-attn recipe multi30k prepare'")
         if options.updates // options.per_round <= options.warmup:
             raise PeerError(f"--updates {options.updates}: must be more than {options.warmup} rounds of warm-up")
         for name in options.systems:
