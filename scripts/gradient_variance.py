@@ -190,14 +190,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         command = shlex.join(["python", "scripts/gradient_variance.py", *(sys.argv[1:] if argv is None else argv)])
-        report = {
-            "command": command,
-            **sizes,
-            "repeats": args.repeats,
-            "torch": torch.__version__,
-            "estimators": result,
-        }
-        args.json.write_text(json.dumps(report, indent=1) + "\n")
+        about = {"command": command, **sizes, "repeats": args.repeats, "torch": torch.__version__}
+        args.json.write_text(json.dumps({**about, "estimators": result}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

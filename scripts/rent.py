@@ -172,17 +172,12 @@ def measured(found: Mapping[str, list[Sample]]) -> dict[str, Any]:
 
 
 def markdown(works: Mapping[str, Any]) -> str:
-    names = [
-        name for name in (*OF_TRAINING, *OF_TRANSLATION) if any(name in work["without"] for work in works.values())
-    ]
-    rows = [
-        [
-            name,
-            *(f"{work['without'][name]['median']:.2f}" if name in work["without"] else "" for work in works.values()),
-        ]
-        for name in names
-    ]
-    return table(["without", *works], rows)
+    def cell(work: Mapping[str, Any], name: str) -> str:
+        return f"{work['without'][name]['median']:.2f}" if name in work["without"] else ""
+
+    names = dict.fromkeys((*OF_TRAINING, *OF_TRANSLATION))
+    rows = [[name, *(cell(work, name) for work in works.values())] for name in names]
+    return table(["without", *works], [row for row in rows if any(row[1:])])
 
 
 def main() -> None:

@@ -45,14 +45,7 @@ def markdown(report: Mapping[str, Any]) -> str:
 
 def _table(systems: Mapping[str, Any], baselines: Sequence[str], side: str, columns: Mapping[str, Callable]) -> str:
     present = [name for name in baselines if name in systems]
-    head = [
-        "system",
-        "parameters",
-        f"{side} words/s",
-        "by the wall clock",
-        *(f"x {name}" for name in present),
-        *columns,
-    ]
+    head = ["system", "parameters", f"{side} words/s", "by the wall clock", *(f"x {one}" for one in present), *columns]
     lines = [head, [":--", *["--:"] * (len(head) - 1)]]
     for name, one in systems.items():
         speeds = [f"{speed(one['rounds'], clock):,.0f}" for clock in ("cpu", "wall")]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, Optional
 
-from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
@@ -24,7 +23,8 @@ class LinkFilesOutside(SphinxTransform):
                 continue
             # the target is relative to the page, as in the source
             target = Path(*[".."] * self.env.docname.count("/"), "..", path.relative_to(self.root))
-            link.replace_self(addnodes.download_reference("", "", *self.content(link), reftarget=target.as_posix()))
+            content = [child.deepcopy() for child in link.children]
+            link.replace_self(addnodes.download_reference("", "", *content, reftarget=target.as_posix()))
 
     @property
     def root(self) -> Path:
@@ -41,10 +41,6 @@ class LinkFilesOutside(SphinxTransform):
             if path.is_file() and not inside and self.root in path.parents:
                 return path
         return None
-
-    @staticmethod
-    def content(link: addnodes.pending_xref) -> list[nodes.Node]:
-        return [child.deepcopy() for child in link.children]
 
 
 def setup(app: Sphinx) -> Dict[str, Any]:

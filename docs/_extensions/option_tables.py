@@ -82,9 +82,10 @@ def option_table(rows: Iterable[Row]) -> nodes.table:
     return table(("option", "default", "meaning"), cells, (28, 14, 58))
 
 
-def section(name: str, kind: str) -> nodes.section:
+def section(name: str, kind: str, title: str = "") -> nodes.section:
+    """A section with a title in words; without one, the title is the name as code."""
     made = nodes.section(ids=[f"{kind}-{nodes.make_id(name)}"], names=[f"{kind} {name}"])
-    made += nodes.title("", "", nodes.literal(name, name))
+    made += nodes.title("", title) if title else nodes.title("", "", nodes.literal(name, name))
     return made
 
 
@@ -109,8 +110,7 @@ class OptionTablesDirective(SphinxDirective):
     def mechanisms(self) -> List[nodes.Node]:
         """Options that all mechanisms share come first, then those of each mechanism."""
         shared = attention.options_of(attention.AttentionConfig)
-        common = section("attention-", "options")
-        common[0] = nodes.title("", "Options of every mechanism")
+        common = section("attention-", "options", "Options of every mechanism")
         common += option_table(row(option.name, option.field) for option in shared.values())
         result: List[nodes.Node] = [common]
         for _, parts in attention.PARTS:
@@ -118,8 +118,7 @@ class OptionTablesDirective(SphinxDirective):
                 cls = parts.find(name)
                 own_options = attention.options_of(cls.Config).values()
                 if cls.__module__.split(".")[0] == PACKAGE and own_options:
-                    made = section(name, parts.kind)
-                    made[0] = nodes.title("", f"{parts.option} {name}")
+                    made = section(name, parts.kind, f"{parts.option} {name}")
                     made += option_table(row(option.name, option.field) for option in own_options)
                     result.append(made)
         for name in attention.names():
@@ -127,7 +126,7 @@ class OptionTablesDirective(SphinxDirective):
             if cls.__module__.split(".")[0] != PACKAGE:
                 continue
             made = section(name, "attention")
-            extra = [own for name, own in attention.options_of(cls.Config).items() if name not in shared]
+            extra = [option for full, option in attention.options_of(cls.Config).items() if full not in shared]
             if extra:
                 made += option_table(row(option.name, option.field) for option in extra)
             else:

@@ -144,11 +144,9 @@ def constrained(path: Path) -> None:
 def sparse(path: Path) -> None:
     """Weights of softmax, sparsemax and fusedmax for the same scores."""
     scores = torch.tensor([-0.6, -0.2, 0.9, 1.0, 0.85, 0.1, -0.5, 1.15, 0.0, -0.4])
-    weights = {name: NORMALIZERS.build(name)(scores[None, None], None)[0, 0] for name in ("softmax", "sparsemax")}
-    strength = 0.2
-    weights[rf"fusedmax, $\lambda$ = {strength:g}"] = NORMALIZERS.build("fusedmax", fusedmax_strength=strength)(
-        scores[None, None], None
-    )[0, 0]
+    normalizers = {name: NORMALIZERS.build(name) for name in ("softmax", "sparsemax")}
+    normalizers[r"fusedmax, $\lambda$ = 0.2"] = NORMALIZERS.build("fusedmax", fusedmax_strength=0.2)
+    weights = {label: normalizer(scores[None, None], None)[0, 0] for label, normalizer in normalizers.items()}
     _scores_and_weights(path, scores, weights, "Weights")
 
 

@@ -19,7 +19,6 @@ from benchmark.measure import Clock, Sample, interleave, round_ratios, speed, su
 from benchmark.models import Tick
 from benchmark.systems import SOFT, Sizes, Spec, System, build_generator, to_device
 from fairseq import checkpoint_utils
-from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks.translation import TranslationTask
 from sacrebleu.metrics import BLEU
 
@@ -65,9 +64,7 @@ def open_translators(settings: Mapping[str, Any], device: torch.device) -> dict[
         spec = Spec.parse(text)
         if spec.arch not in ("stock", "plugin"):
             raise OptionError(f"--translators {text}: must start with stock or plugin")
-        options = dict(spec.options)
-        if spec.arch == "plugin" or "decoding_engine" in GenerationConfig.__dataclass_fields__:
-            options["decoding_engine"] = spec.arch
+        options = {**dict(spec.options), "decoding_engine": spec.arch}
         if "shortlist_size" in options:
             options["shortlist"] = settings["shortlist"]
         chosen = replace(spec, options=tuple(options.items()))
