@@ -4,9 +4,8 @@
 #   fairseq-attn recipe imdb_han [prepare] [options of fairseq-train]
 #
 # Variables (default): ARCH, any of han, han_flat and han_mean (han han_flat han_mean); SEED (1); OUT, folder for all
-# files (out/imdb_han); DATA, folder with aclImdb_v1.tar.gz, with its files, or
-# with train, val and test, each as .tsv (or .gz, .xz), in place of a download;
-# DEVICE, cpu or auto (auto: a GPU if there is one).
+# files (out/imdb_han); DATA, folder in place of a download, with aclImdb_v1.tar.gz, with its files, or with train, val
+# and test, each as .tsv (or .gz, .xz); DEVICE, cpu or auto (auto: a GPU if there is one).
 # Paper: Yang et al. 2016, "Hierarchical Attention Networks for Document Classification", which has another corpus of
 # this name, with ten classes. Text: lower-cased, Moses-tokenised; every fifth training review is of the validation set.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.

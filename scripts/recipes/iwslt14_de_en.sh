@@ -4,12 +4,12 @@
 #   fairseq-attn recipe iwslt14_de_en [prepare] [options of fairseq-train]
 #
 # Variables (default): SRC and TGT, de and en in either order (de, en); ARCH (lstm_latent); SEED (1);
-# OUT, folder for all files (out/iwslt14_de_en); DATA, folder with the unpacked de-en.tgz in place of a download;
-# DEVICE, cpu or auto (auto: a GPU if there is one).
+# OUT, folder for all files (out/iwslt14_de_en); DATA, folder in place of a download, with the unpacked de-en.tgz or
+# with the text below; DEVICE, cpu or auto (auto: a GPU if there is one).
 # Paper: Deng et al. 2018, "Latent Alignment and Variational Attention". Another objective is an option:
 #   fairseq-attn recipe iwslt14_de_en --objective marginal --latent-posterior False
-# Text: lower-cased, Moses-tokenised, in the usual split; DATA is the unpacked archive de-en.tgz, or such text. Scores:
-# without regard to case, of the tokenised text, as in the paper, and of the detokenised one if the archive was read.
+# Text: lower-cased, Moses-tokenised, in the usual split. Scores: without regard to case, of the tokenised text, as in
+# the paper, and of the detokenised one if the archive was read.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

@@ -4,9 +4,8 @@
 #   fairseq-attn recipe iwslt15_en_vi [prepare] [options of fairseq-train]
 #
 # Variables (default): SRC and TGT, en and vi in either order (en, vi); ARCH (lstm_adm); SEED (1);
-# OUT, folder for all files (out/iwslt15_en_vi); DATA, folder in place of a download, with
-# train, tst2012 and tst2013, each as .en.gz and .vi.gz (or unzipped);
-# DEVICE, cpu or auto (auto: a GPU if there is one).
+# OUT, folder for all files (out/iwslt15_en_vi); DATA, folder in place of a download, with train, tst2012 and tst2013,
+# each as .en.gz and .vi.gz (or unzipped); DEVICE, cpu or auto (auto: a GPU if there is one).
 # Paper: Charalampous and Chatzis, "Quantum Statistics-Inspired Neural Attention"; layers and sizes of its models:
 # PAPER_MODEL in fairseq_attn_plugin/models/architectures.py. Tutorial: Luong, Brevdo and Zhao 2017,
 # github.com/tensorflow/nmt, whose settings for this corpus the paper takes over.

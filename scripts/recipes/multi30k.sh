@@ -4,9 +4,8 @@
 #   fairseq-attn recipe multi30k [prepare] [options of fairseq-train]
 #
 # Variables (default): SRC and TGT, de and en in either order (de, en); ARCH (lstm_adm); SEED (1);
-# OUT, folder for all files (out/multi30k); DATA, folder in place of a download, with
-# train, val and test_2016_flickr, each as .de.gz and .en.gz (or unzipped);
-# DEVICE, cpu or auto (auto: a GPU if there is one).
+# OUT, folder for all files (out/multi30k); DATA, folder in place of a download, with train, val and test_2016_flickr,
+# each as .de.gz and .en.gz (or unzipped); DEVICE, cpu or auto (auto: a GPU if there is one).
 # Text: lower-cased, Moses-tokenised; the *.tok.* files of DATA if it has them. Scores: without regard to case, of the
 # tokenised and of the detokenised text. The paper of lstm_structured and lstm_sigmoid has --dropout 0.3.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.

@@ -4,8 +4,8 @@
 #   fairseq-attn recipe toy_corpus [prepare] [options of fairseq-train]
 #
 # Variables (default): SRC and TGT, vr and dm in either order (vr, dm); ARCH (lstm_adm); SEED (1);
-# OUT, folder for all files (out/toy_corpus); DATA, a folder of python -m
-# fairseq_attn_plugin.toy_corpus, for other sizes and seeds; DEVICE, cpu or auto (auto: a GPU if there is one).
+# OUT, folder for all files (out/toy_corpus); DATA, a folder of python -m fairseq_attn_plugin.toy_corpus, for other
+# sizes and seeds; DEVICE, cpu or auto (auto: a GPU if there is one).
 # Scores: BLEU of the words, and the alignment error rate of the attention against the gold links.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail

@@ -4,9 +4,8 @@
 #   fairseq-attn recipe wmt16_en_ro [prepare] [options of fairseq-train]
 #
 # Variables (default): SRC and TGT, en and ro in either order (en, ro); ARCH (lstm_adm); SEED (1);
-# OUT, folder for all files (out/wmt16_en_ro); DATA, folder in place of a download, with
-# europarl-v7.ro-en, newsdev2016 and newstest2016, each as .ro and .en (plain, .gz, or .sgm of WMT);
-# DEVICE, cpu or auto (auto: a GPU if there is one).
+# OUT, folder for all files (out/wmt16_en_ro); DATA, folder in place of a download, with europarl-v7.ro-en, newsdev2016
+# and newstest2016, each as .ro and .en (plain, .gz, or .sgm of WMT); DEVICE, cpu or auto (auto: a GPU if there is one).
 # Paper: Charalampous and Chatzis, "Quantum Statistics-Inspired Neural Attention".
 # Tutorial: Luong, Brevdo and Zhao 2017, github.com/tensorflow/nmt, whose settings the paper takes over.
 # Text: Moses-tokenised, with its case. Scores: of the tokenised text, as in the paper, and of the detokenised one.

@@ -4,9 +4,8 @@
 #   fairseq-attn recipe yahoo_answers_han [prepare] [options of fairseq-train]
 #
 # Variables (default): ARCH, any of han, han_flat and han_mean (han); SEED (1); OUT, folder for all files
-# (out/yahoo_answers_han); DATA, folder with train.csv and test.csv in place of
-# a download;
-# DEVICE, cpu or auto (auto: a GPU if there is one).
+# (out/yahoo_answers_han); DATA, folder with train.csv and test.csv in place of a download; DEVICE, cpu or auto (auto: a
+# GPU if there is one).
 # Paper: Yang et al. 2016, "Hierarchical Attention Networks for Document Classification". It searches for the
 # learning rate, and starts from word2vec of the training text: --word-embeddings FILE.
 # Text: lower-cased, Moses-tokenised; every tenth training question is of the validation set.

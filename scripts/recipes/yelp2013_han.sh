@@ -4,9 +4,9 @@
 #   fairseq-attn recipe yelp2013_han [prepare] [options of fairseq-train]
 #
 # Variables (default): ARCH, any of han, han_flat and han_mean (han); SEED (1); OUT, folder for all files
-# (out/yelp2013_han); DATA, folder with yelp-2013-{train,dev,test}.txt.ss in place of
-# a download, an archive that `7z x` unpacks in its folder, OUT/downloads/yelp2013_han, before a second call;
-# DEVICE, cpu or auto (auto: a GPU if there is one).
+# (out/yelp2013_han); DATA, folder with yelp-2013-{train,dev,test}.txt.ss in place of a download; DEVICE, cpu or auto
+# (auto: a GPU if there is one). The download is an archive: unpack it by `7z x` in OUT/downloads/yelp2013_han, then
+# call the recipe again.
 # Paper: Yang et al. 2016, "Hierarchical Attention Networks for Document Classification". It searches for the
 # learning rate, and starts from word2vec of the training text: --word-embeddings FILE.
 # The text is tokenised and split into sentences.
