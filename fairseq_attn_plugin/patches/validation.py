@@ -13,7 +13,8 @@ from .wrapping import Patch, after
 
 # metrics of which more is better: fairseq's, and those of our criterions
 GREATEST = (
-    "accuracy acc_and_f1 bleu f1 mcc agreement alignment_accuracy macro_f1 posterior_accuracy prior_accuracy"
+    "accuracy acc_and_f1 bleu f1 mcc pearson pearson_and_spearman spearman "
+    "agreement alignment_accuracy macro_f1 posterior_accuracy prior_accuracy"
 ).split()
 
 

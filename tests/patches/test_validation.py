@@ -16,6 +16,7 @@ from cli import TINY
         ("--best-checkpoint-metric bleu", "--best-checkpoint-metric bleu: needs --eval-bleu", 0),
         ("--best-checkpoint-metric bleu --eval-bleu", "--best-checkpoint-metric bleu: is best where it is greatest", 0),
         ("--best-checkpoint-metric prior_accuracy", "--best-checkpoint-metric prior_accuracy: is best where it is", 0),
+        ("--best-checkpoint-metric pearson", "--best-checkpoint-metric pearson: is best where it is greatest", 0),
         ("--best-checkpoint-metric xyzzy", "--best-checkpoint-metric xyzzy: must be a figure of the validation", 1),
     ],
 )
