@@ -9,12 +9,12 @@ from typing import Any, Dict, NamedTuple
 from fairseq_attn_plugin.text.vocabulary import check_vocabulary
 
 from ...errors import OptionError
-from .windows import Rule
+from .windows import MOST_POSITIONS, Rule
 
 ELECTION_FORMAT = "fairseq_attn_plugin election 1"
 ELECTION_COMMAND = "fairseq-attn election"
 OPTION = "--gaussian-election"
-# The largest ratio. A row of weights is computed for each of ratio * n target words.
+# The largest ratio, and the inverse of the smallest. A row of weights is computed for each of ratio * n target words.
 MOST_WORDS = 1000
 
 
@@ -41,10 +41,10 @@ def read_recommendation(path: str, source_dictionary: Any, target_dictionary: An
     except (KeyError, TypeError, ValueError, OverflowError):
         raise OptionError(f"{OPTION} {path}: lacks values; {ELECTION_COMMAND} writes whole files") from None
     rule = Rule.parse(name, f"{OPTION} {path}: the rule")
-    if not (0 < sigma < math.inf and math.isfinite(mean) and 0 < ratio <= MOST_WORDS):
+    if not (0 < sigma < math.inf and abs(mean) <= MOST_POSITIONS and 1 / MOST_WORDS <= ratio <= MOST_WORDS):
         raise OptionError(
-            f"{OPTION} {path}: sigma {sigma}, mean {mean} and length_ratio {ratio} must be numbers, the first and the "
-            f"last above 0, and the last at most {MOST_WORDS}"
+            f"{OPTION} {path}: sigma {sigma}, mean {mean} and length_ratio {ratio} must be numbers, the first above 0, "
+            f"the second at most {MOST_POSITIONS}, and the last from {1 / MOST_WORDS} to {MOST_WORDS}"
         )
     return Recommendation(rule, sigma, mean, ratio)
 

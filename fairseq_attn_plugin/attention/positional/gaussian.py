@@ -33,7 +33,7 @@ from ..part_registry import need_own
 from ..registry import register_attention
 from .election_files import MOST_WORDS, read_recommendation
 from .gaussian_weights import NARROWEST, Curve, Places, places_of, steps_of, weights_at
-from .windows import Rule
+from .windows import MOST_POSITIONS, Rule
 
 
 @dataclass
@@ -89,9 +89,9 @@ class GaussianAttention(Attention):
         self._unread = config.election is not None
         sigma, mean, ratio = or_default(config.sigma, 1.0), or_default(config.mean, 0.0), or_default(config.ratio, 1.0)
         need_own(0 < sigma < math.inf, config, "sigma", "above 0")
-        most = f"above 0 and at most {MOST_WORDS} target words a source word"
-        need_own(0 < ratio <= MOST_WORDS, config, "ratio", most)
-        need_own(math.isfinite(mean), config, "mean", "a number of source positions")
+        most = f"from {1 / MOST_WORDS} to {MOST_WORDS} target words a source word"
+        need_own(1 / MOST_WORDS <= ratio <= MOST_WORDS, config, "ratio", most)
+        need_own(abs(mean) <= MOST_POSITIONS, config, "mean", f"from -{MOST_POSITIONS} to {MOST_POSITIONS} positions")
         rule = Rule.parse(str(or_default(config.rule, "log2")))
         self.register_buffer("rule", torch.tensor(rule.code))
         self._known: Dict[str, Any] = {}  # by name: which tensor it was, and its number

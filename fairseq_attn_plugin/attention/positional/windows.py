@@ -11,7 +11,7 @@ HALF = 0.5 + 1e-3
 
 RULES = ("log4", "log3", "log2", "half")
 
-_MOST_POSITIONS = 10**6
+MOST_POSITIONS = 10**6
 
 
 class Rule(NamedTuple):
@@ -38,7 +38,7 @@ class Rule(NamedTuple):
             raise OptionError(f"{option} {text}: must be one of {', '.join(RULES)}, or a number of positions") from None
         if fixed < 1:
             raise OptionError(f"{option} {text}: must be at least 1 position on either side")
-        if fixed > _MOST_POSITIONS:
+        if fixed > MOST_POSITIONS:
             raise OptionError(f"{option} {text}: must be at most a million positions on either side")
         return cls(str(fixed))
 
