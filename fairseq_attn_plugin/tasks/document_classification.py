@@ -59,9 +59,11 @@ class DocumentClassificationTask(SentencePredictionTask):
             raise OptionError("--regression-target: this task predicts classes; use --task sentence_prediction")
         at_least(cfg, max_positions=1)
         known = len(class_names(cls.load_dictionary(os.path.join(cfg.data, "label", "dict.txt"))))
+        if not known:
+            raise OptionError(f"{cfg.data}/label/dict.txt: has no label; prepare the labels anew by fairseq-preprocess")
         if cfg.num_classes < 0:
             cfg.num_classes = known
-        if cfg.num_classes < max(known, 1):
+        if cfg.num_classes < known:
             raise OptionError(
                 f"--num-classes {cfg.num_classes}: {cfg.data}/label has {known} labels; leave the option out"
             )

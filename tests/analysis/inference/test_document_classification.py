@@ -245,6 +245,9 @@ def test_data_folders_that_cannot_be_used_are_one_line(data, tmp_path):
     (folder / "input0" / "valid.bin").write_bytes(b"")
     with pytest.raises(OptionError, match="valid.bin: is empty"):
         task_of(folder).load_dataset("valid")
+    (folder / "label" / "dict.txt").write_text("")
+    with pytest.raises(OptionError, match="label/dict.txt: has no label; prepare the labels anew"):
+        task_of(folder)
 
 
 def test_text_without_sentences_is_pointed_out(data, tmp_path, caplog):
