@@ -58,9 +58,11 @@ def read_pairs(
 def _lines(path: Path) -> List[str]:
     if not path.is_file():
         raise OptionError(f"{path}: {'is a folder' if path.is_dir() else 'there is no such file'}; name a file of text")
-    if path.suffix == ".zip":
-        raise OptionError(f"{path}: is an archive; unpack it, and name the file in it")
+    if path.suffix.lower() in (".zip", ".bz2", ".xlsx", ".xls", ".ods"):
+        raise OptionError(f"{path}: is no text; unpack an archive and name the file in it, save a workbook as .csv")
     text = read_text(path)
+    if "\r" in text.rstrip() and "\n" not in text:
+        raise OptionError(f"{path}: ends lines by CR alone; write LF, as by tr '\\r' '\\n' < FILE > NEW")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise OptionError(f"{path}, line {line}: has a NUL character, and is no text; remove it")
@@ -140,7 +142,8 @@ def split(given: Dict[str, Optional[List[Pair]]]) -> Tuple[Dict[str, List[Pair]]
             pairs = keep(name, pairs, free, f"have a sentence of {' or '.join(reversed(parts))}")
         parts[name] = pairs
     if len(parts["train"]) < FEWEST:
-        raise OptionError(f"{len(parts['train'])} different sentence pairs are too few: expected at least {FEWEST}")
+        few = f"{len(parts['train'])} different sentence pairs are too few: expected at least {FEWEST}"
+        raise OptionError("; ".join([few, *notes]))
     wanted = [name for name in ("valid", "test") if name not in parts]
     if wanted:
         found = assign(parts["train"], min(SHARE, 100 * HELD_OUT / len(parts["train"])))
@@ -148,5 +151,7 @@ def split(given: Dict[str, Optional[List[Pair]]]) -> Tuple[Dict[str, List[Pair]]
         parts.update({name: found[name] for name in wanted})
     for name in SPLITS:
         if not parts[name]:
-            raise OptionError(f"the {name} split is empty: too few sentence pairs, or give --valid and --test")
+            raise OptionError(
+                f"the {name} split is empty: too few sentence pairs that share no sentence; give --valid and --test"
+            )
     return {name: parts[name] for name in SPLITS}, notes

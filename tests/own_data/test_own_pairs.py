@@ -100,7 +100,9 @@ def test_quoted_speech_is_text(tmp_path, content):
     ({"a.en": b"a\nb\n", "a.de": b"a\n"}, "a.en has 2 lines and .*a.de has 1"),
     ({"a": b"a\n", "b": b"b\n", "c": b"c\n"}, "one table or two aligned files"),
     ({"one.tsv": b"a\tb\n\n", "two.tsv": b"a\tb\n"}, "one.tsv and .*two.tsv: have a tab in every line, as tables"),
-    ({"pairs.zip": b"something else"}, "pairs.zip: is an archive; unpack it"),
+    ({"pairs.zip": b"something else"}, "pairs.zip: is no text; unpack an archive"),
+    ({"pairs.xlsx": b"PK"}, "pairs.xlsx: is no text; .* save a workbook as .csv"),
+    ({"pairs.tsv": b"a\tb\rc\td\r"}, r"pairs.tsv: ends lines by CR alone; write LF, as by tr '\\r' '\\n'"),
 )
 def test_mistakes_in_files(files, tmp_path):
     for name, content in files.items():
@@ -139,8 +141,11 @@ def test_given_splits_stay_whole():
 def test_empty_and_long_pairs_are_left_out():
     splits, notes = split({"train": [*sentences(300), ("", "x"), ("x" * 1001, "y")], "valid": None, "test": None})
     assert sum(map(len, splits.values())) == 300 and len(notes) == 2
-    with pytest.raises(OptionError, match="40 different sentence pairs are too few: expected at least 100"):
+    why = "train: 320 pairs are left out, which occur before"
+    with pytest.raises(OptionError, match=f"40 different sentence pairs are too few: expected at least 100; {why}"):
         split({"train": sentences(40) * 9, "valid": None, "test": None})
+    with pytest.raises(OptionError, match="the valid split is empty: too few sentence pairs that share no sentence"):
+        split({"train": [("Yes.", f"target {n}") for n in range(200)], "valid": None, "test": None})
 
 
 def test_size_of_subwords_and_tokeniser_follow_the_corpus():
