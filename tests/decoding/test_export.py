@@ -212,6 +212,7 @@ def test_mistakes_are_named(zoo, tiny_data, tmp_path):
         (checkpoint, ["--to", tmp_path / "text" / "it"], "--to .*it: cannot be written: "),
         (checkpoint, ["--beam", "0"], "--beam 0: must be at least 1"),
         (checkpoint, ["--bpe-codes", "gone"], "--bpe-codes gone: there is no such file"),
+        (checkpoint, ["--data", "gone"], "^data folder gone: is not there; give the one that fairseq-preprocess"),
         (
             checkpoint,
             ["--to=", "--out=x", "--direction=a-b", "--beam=3"],

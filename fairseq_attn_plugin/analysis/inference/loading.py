@@ -53,10 +53,12 @@ def load_models(
         option: name of the option that gives ``path``, for messages
 
     Raises:
-        OptionError: the checkpoint is not a translation model, or ``data`` are several folders
+        OptionError: the checkpoint is not a translation model, or ``data`` is not one folder
     """
     if os.pathsep in data:
         raise OptionError(f"{data}: give one data folder at a time, since each numbers its own sentences")
+    if not Path(data).is_dir():
+        raise OptionError(f"data folder {data}: is not there; give the one that fairseq-preprocess --destdir wrote")
     # the corpus is read in full, and without the alignments that a model may have been trained with
     settings = {"load_alignments": False, "truncate_source": False, **(overrides or {}), "data": data}
     try:
@@ -65,7 +67,7 @@ def load_models(
         )
     except FileNotFoundError as error:
         name = Path(error.filename or "")
-        if name.parent != Path(data) or not Path(data).is_dir():
+        if name.parent != Path(data):
             raise
         raise OptionError(
             f"{option} {path}: its task needs {name.name}, which {data} does not have; it must be a translation model, "
