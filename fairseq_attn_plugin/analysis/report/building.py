@@ -75,6 +75,8 @@ def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespac
     for number, system in enumerate(systems, 1):
         print(f"{system.name} ({number} of {len(systems)})", flush=True)
         try:
+            if system.fault:
+                raise OptionError(system.fault)
             loaded = load_models(system.model.data if system.model else data, str(system.checkpoint), cpu=settings.cpu)
             found = _extract(loaded, system, folder, settings)
             first = read.reported[0] if read.reported else found

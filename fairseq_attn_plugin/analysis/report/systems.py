@@ -17,7 +17,7 @@ import torch
 from fairseq_attn_plugin.analysis.records.files import Records
 from fairseq_attn_plugin.attention import attention_statistics
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.model_folder import ModelFolder, open_model_folder
+from fairseq_attn_plugin.model_folder import MODEL, ModelFolder, open_model_folder
 
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
 
@@ -28,6 +28,7 @@ class System(NamedTuple):
     name: str
     checkpoint: Path
     model: Optional[ModelFolder] = None
+    fault: str = ""  # of a model folder that cannot be opened
 
 
 class Measures(NamedTuple):
@@ -87,10 +88,14 @@ def _search(folder: Path) -> Dict[str, System]:
         if child.name == "checkpoints" and child != folder:
             continue  # of the folder above
         name = child.relative_to(folder).as_posix() if child != folder else folder.resolve().name
-        model = open_model_folder(child)
-        if model is not None:
+        model, fault = None, ""
+        try:
+            model = open_model_folder(child)
+        except OptionError as error:
+            fault = str(error)
+        if model is not None or fault:
             below.clear()
-            found[name] = System(name, Path(model.checkpoint), model)
+            found[name] = System(name, child / MODEL, model, fault)
             continue
         places = [where / name for name in CHECKPOINTS for where in (child, child / "checkpoints")]
         checkpoint = next((path for path in places if path.is_file()), None)

@@ -23,7 +23,7 @@ from fairseq_attn_plugin.analysis.alignment.links import add_gold_options
 from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.report.building import write_report
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.model_folder import open_model_folder
+from fairseq_attn_plugin.model_folder import FORMAT, is_training, read_settings
 from fairseq_attn_plugin.options import at_least
 
 
@@ -61,4 +61,5 @@ def run(args: argparse.Namespace) -> None:
 def _has_model_folders(folder: Path) -> bool:
     """Whether it is a model folder or has some; these know their data."""
     children = sorted(folder.iterdir()) if folder.is_dir() else []
-    return any(open_model_folder(one) is not None for one in (folder, *filter(Path.is_dir, children)))
+    folders = (folder, *filter(Path.is_dir, children))
+    return any(is_training(one) or read_settings(one).get("format") == FORMAT for one in folders)

@@ -122,6 +122,16 @@ def test_which_folders_are_systems(tmp_path):
             find_systems(folder, names)
 
 
+def test_a_model_folder_whose_training_has_not_ended_is_left_out(tmp_path, capsys):
+    for file in ("a/checkpoint_best.pt", "b/training/lock", "b/training/checkpoints/checkpoint_best.pt"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    assert [system.name for system in find_systems(tmp_path)] == ["a", "b"]
+    with pytest.raises(OptionError, match="none of its systems can be read; .*b: its training has not ended; run the"):
+        cli.main(["report", str(tmp_path), "--systems", "b", "--out", str(tmp_path / "report"), "--cpu"])
+    assert "b: left out: " in capsys.readouterr().err
+
+
 def test_folders_below_folders_are_systems_and_names_may_have_a_seed(tmp_path):
     """What a sweep leaves when the name of a folder holds a path, and a training in the folder of another."""
     for name, stripped in (
