@@ -68,6 +68,7 @@ def check_model(args: argparse.Namespace) -> str:
         "--save-dir": "the folder is chosen by --out FOLDER",
         "--user-dir": "the folder of code is given by --user-dir FOLDER, before --",
         "-s --source-lang -t --target-lang": "the languages are given by --from and --to",
+        "--no-save --disable-validation": "leaves no checkpoint_best.pt, and so no model folder; leave it out",
         "--criterion --objective": f"the criterion and its objective are chosen by --objective {objective}",
     }
     given = parsed(args.extra)

@@ -206,8 +206,8 @@ def _train(plan: Plan) -> None:
     run(plan.training, plan.lock, *plan.train_command())
     if not (folder / "checkpoint_best.pt").is_file():
         raise OptionError(
-            f"fairseq-train left no checkpoint_best.pt in {folder}: leave out --no-save, --disable-validation and "
-            "--no-best-checkpoints"
+            f"fairseq-train left no checkpoint_best.pt in {folder}: it has not validated; leave out "
+            "--validate-after-updates"
         )
     write_json("--out", done, {"options": plan.options})
 

@@ -210,6 +210,8 @@ def test_the_default_objective_of_an_architecture():
     ("-- -a lstm", "-a: the architecture is chosen by --arch lstm_adm, before --"),
     ("-- --attention foo", "--attention foo: unknown"),
     ("-- --attention foo --user-dir own", "--user-dir: the folder of code is given by --user-dir FOLDER"),
+    ("-- --no-save", "--no-save: leaves no checkpoint_best.pt, and so no model folder; leave it out"),
+    ("-- --disable-validation", "--disable-validation: leaves no checkpoint_best.pt"),
     ("-- -s fr", "-s: the languages are given by --from and --to"),
     ("--arch lstm_latent -- --objective=soft", "--objective: the criterion .* are chosen by --objective marginal"),
 )
