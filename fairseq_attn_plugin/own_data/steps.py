@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import shlex
+import warnings
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, NoReturn, Sequence
 
@@ -122,6 +123,9 @@ def check_command(words: Sequence[str], extra: Sequence[str]) -> None:
         OptionError: what fairseq-train would say, with the option that may be meant
     """
     from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    from fairseq_attn_plugin.patches.numbers import check_configuration
 
     parser = options.get_training_parser()
 
@@ -131,7 +135,9 @@ def check_command(words: Sequence[str], extra: Sequence[str]) -> None:
         raise OptionError("; ".join(filter(None, [f"options after --: fairseq-train says: {message}", meant])))
 
     parser.error = refuse  # type: ignore[method-assign]
-    options.parse_args_and_arch(parser, input_args=list(words))
+    args = options.parse_args_and_arch(parser, input_args=list(words))
+    with warnings.catch_warnings(action="ignore"):  # of hydra
+        check_configuration(convert_namespace_to_omegaconf(args))
 
 
 def _differences(before: Dict[str, Any], now: Dict[str, Any]) -> str:

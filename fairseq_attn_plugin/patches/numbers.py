@@ -64,15 +64,20 @@ def _sections(cfg: Any) -> Dict[str, Any]:
     return found
 
 
+def check_configuration(cfg: Any) -> None:
+    """Raises OptionError as ``check_numbers`` and :func:`check_together` do; ``cfg`` is a whole configuration."""
+    sections = _sections(cfg)
+    check_numbers(sections)
+    check_together(sections)
+
+
 @before
 def _checking(cfg: Any, **options: Any) -> None:
     from omegaconf import OmegaConf
 
     whole = cfg._get_parent() if OmegaConf.is_config(cfg) else None
     if whole is not None and not options.get("from_checkpoint"):
-        sections = _sections(whole)
-        check_numbers(sections)
-        check_together(sections)
+        check_configuration(whole)
 
 
 def _no_number(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
