@@ -34,6 +34,8 @@ def test_after_the_warm_start_the_weight_of_the_kl_rises(updates, weight):
 
 
 def test_settings():
-    assert criterion(objective="elbo-gumbel", gumbel_tau=0.7)._settings(0).gumbel_tau == 0.7
+    crit = criterion(objective="elbo-gumbel", gumbel_tau=0.7, kl_weight=2.0, kl_warmup_updates=10)
+    assert [crit._settings(n).kl_weight for n in (0, 4, 9, 500)] == pytest.approx([0.2, 1.0, 2.0, 2.0])
+    assert crit._settings(0).gumbel_tau == 0.7
     assert criterion(objective="wake-sleep")._settings(0).num_samples == 5
     assert criterion(objective="elbo-reinforce")._settings(0).num_samples == 1

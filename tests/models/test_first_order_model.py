@@ -98,6 +98,7 @@ def test_posterior_alignments():
     ({"latent_topk": 3}, "--latent-topk 3: the forward algorithm"),
     ({"latent_prediction": "soft"}, "--latent-prediction soft"),
     ({"jump_window": 0}, "--jump-window 0: must be at least 1"),
+    ({"attention": "sigmoid"}, "--attention sigmoid"),
 )
 def test_refused_options(options):
     build(ARCH, fake_task(), **options)

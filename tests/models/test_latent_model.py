@@ -319,7 +319,7 @@ def test_wrong_options_of_the_criterion(options):
     ({"posterior_normalizer": "sparse"}, "--posterior-normalizer sparse.*sparsemax"),
     ({"attention": "sigmoid"}, "--attention sigmoid: .*no prior of an alignment"),
     ({"attention": "local-p"}, "--attention local-p: .*no prior of an alignment"),
-    ({"attention": "structured"}, "--attention structured: .*no prior of .*with --structured-scale 1 they do"),
+    ({"attention": "structured"}, "--attention structured: .*no prior of an alignment.*--structured-scale 1 they do"),
     ({"attention": "election"}, "--attention election: .*no prior of an alignment.*--attention gaussian"),
     ({"attention_max_normalize": True}, "^--attention-max-normalize: .*no prior of an alignment; leave it out$"),
     ({"attention_max_normalize": True, "attention": "gaussian"}, "^--attention-max-normalize: .*; leave it out$"),

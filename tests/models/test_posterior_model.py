@@ -129,6 +129,7 @@ class Counts(SoftAttention):
 @refuses(
     ({"input_feeding": "none"}, "--input-feeding none: posterior attention feeds .*must be context"),
     ({"posterior_topk": 0}, "--posterior-topk 0: must be at least 1"),
+    ({"attention": "sigmoid"}, "--attention sigmoid: the weights do not sum to one"),
     ({"attention": "mocha"}, "--attention mocha: has expectations in training and choices in translation"),
     ({"attention": "looks"}, r"--attention looks: does not define advance\(\)"),
     ({"attention": "counts"}, r"--attention counts: does not define advance\(\)"),

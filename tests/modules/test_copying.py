@@ -143,6 +143,8 @@ def test_in_bfloat16_products_and_without_gradients(bfloat16):
     ("attn_lstm", {"adaptive_softmax_cutoff": "5"}, "leave it or --adaptive-softmax-cutoff 5 out"),
     ("attn_lstm", {"decoder_attention": "False"}, "--copy-attention: .* --decoder-attention False"),
     ("attn_lstm", {"attention": "sigmoid"}, "--attention sigmoid: the weights do not sum to one"),
+    ("attn_lstm", {"attention": "structured"}, "with --structured-scale 1 they do"),
+    ("attn_lstm", {"attention_max_normalize": True}, "--attention-max-normalize: the weights do not sum to one"),
     ("lstm_latent_small", {}, "--copy-attention: .* a latent alignment has one per source position"),
 )
 def test_what_does_not_go_with_copying_is_one_line(arch, options):
