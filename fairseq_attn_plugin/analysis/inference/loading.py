@@ -59,8 +59,9 @@ def load_models(
         raise OptionError(f"{data}: give one data folder at a time, since each numbers its own sentences")
     if not Path(data).is_dir():
         raise OptionError(f"data folder {data}: is not there; give the one that fairseq-preprocess --destdir wrote")
-    # the corpus is read in full, and without the alignments that a model may have been trained with
-    settings = {"load_alignments": False, "truncate_source": False, **(overrides or {}), "data": data}
+    # the corpus is read in full, without padding, and without the alignments that a model may have been trained with
+    read = {"load_alignments": False, "truncate_source": False, "num_batch_buckets": 0}
+    settings = {**read, **(overrides or {}), "data": data}
     try:
         models, saved, task = checkpoint_utils.load_model_ensemble_and_task(
             utils.split_paths(path), arg_overrides=settings

@@ -227,6 +227,19 @@ def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path, capsys
     assert any("@@" in token for record in records for token in record.source)
 
 
+def test_a_training_with_buckets_leaves_no_padding_in_the_sentences(tiny_data, checkpoint, tmp_path):
+    saved = torch.load(checkpoint, weights_only=False)
+    saved["cfg"]["task"]["num_batch_buckets"] = 2
+    torch.save(saved, tmp_path / "buckets.pt")
+    found = []
+    for path in (checkpoint, tmp_path / "buckets.pt"):
+        loaded = load_models(str(tiny_data), str(path), cpu=True)
+        found.append(list(extract(loaded, SplitSentences(loaded, "test"))))
+    for one, other in zip(*found):
+        assert (one.source, one.target) == (other.source, other.target)
+        np.testing.assert_array_equal(one.attention, other.attention)
+
+
 def test_every_sentence_may_be_left_out(tiny_data, checkpoint, tmp_path, capsys):
     out, overrides = tmp_path / "none.jsonl", "{'max_source_positions': 1}"
     cli.main(["extract", str(tiny_data), "--path", str(checkpoint), "--model-overrides", overrides, "--out", str(out)])
