@@ -187,3 +187,10 @@ def test_the_page_says_what_was_measured():
     assert not missing, missing
     shown = re.findall(r"\bp = ([\d.]*\d)", PLAIN)
     assert sorted(shown) == sorted(re.findall(r"\bp = ([\d.]*\d)", " ".join(said)))
+
+
+def test_the_page_of_the_papers_test_set_says_the_same():
+    page = " ".join((REPO / "docs/results/iwslt15.md").read_text(encoding="utf-8").split())
+    systems = "iwslt15-vi-en", "lstm_adm", "lstm_soft"
+    assert f"are {against(*systems).replace('against', 'and')} (paired" in page
+    assert f"both seeds, p = {p(*systems):.3f})" in page
