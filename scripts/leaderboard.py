@@ -55,24 +55,29 @@ def read_runs(path: Path) -> Dict[str, List[Run]]:
     """The runs of a file by system, in the order of their seeds.
 
     Raises:
-        OptionError: the file cannot be read, a line is not a run, or the runs are not of the same sentences
+        OptionError: the file cannot be read, a line is not a run, a system has two runs of a seed, or the runs are not
+            of the same sentences
     """
     try:
-        runs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         raise OptionError(f"{path}: cannot be read: {error}") from None
     systems: Dict[str, List[Run]] = {}
-    for number, run in enumerate(runs, 1):
+    for number, line in enumerate(lines, 1):
         try:
+            run = json.loads(line)
             if "statistics" not in run:
                 continue  # it was stopped early, and is not of all sentences
             run["counts"] = bleu_statistics([[int(n) for n in line.split()] for line in run["statistics"]["sentences"]])
-            run["seed"], run["bleu"]["tokenized"]["score"]
-            systems.setdefault(run["system"], []).append(run)
+            run["bleu"]["tokenized"]["score"]
+            twice = run["seed"] in [one["seed"] for one in systems.setdefault(run["system"], [])]
+            systems[run["system"]].append(run)
         except (TypeError, ValueError, KeyError):
             raise OptionError(
                 f"{path}: line {number} is not a run with system, seed, bleu and statistics of sentences"
             ) from None
+        if twice:  # it would count as another seed
+            raise OptionError(f"{path}: line {number} is a second run of {run['system']} with seed {run['seed']}")
     sizes = {len(run["counts"]) for runs in systems.values() for run in runs}
     if len(sizes) != 1:
         different = f"are of {' and '.join(map(str, sorted(sizes)))} sentences; all must be of the same"
@@ -158,6 +163,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     parser.add_argument("--baseline", metavar="NAME", help="system that the others are compared with")
     parser.add_argument("--samples", type=int, default=1000, help="of the paired bootstrap; 0: no test (default: 1000)")
     args = parser.parse_args(argv)
+    if args.samples < 0 or args.samples == 1:
+        raise OptionError(f"--samples {args.samples}: must be at least 2, or 0 for none")
     for path in args.results:
         systems = read_runs(path)
         for option, names in (("--baseline", [args.baseline] if args.baseline else []), ("--systems", args.systems)):

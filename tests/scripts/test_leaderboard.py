@@ -137,7 +137,8 @@ def test_the_table(results, capsys):
 @pytest.mark.parametrize(
     ("pattern", "text", "message"),
     [
-        ("(?s).*", "{", "cannot be read"),
+        (r"\n\Z", '\n{"system": "better", "see', "line 8 is not a run"),
+        ('"seed": 2', '"seed": 3', "line 4 is a second run of better with seed 3"),
         ('"bleu"', '"score"', "line 2 is not a run"),
         (r'"sentences": \["', '"sentences": ["3 ', "line 2 is not a run"),
         (r'"sentences": \[', '"sentences": ["1 1 1 0 0 0", ', "are of 120 and 121 sentences"),
@@ -156,3 +157,6 @@ def test_mistakes(results, tmp_path):
     for option in ("--baseline", "--systems"):
         with pytest.raises(OptionError, match=f"{option} lstm: must be among equal, better, lstm_soft, the systems"):
             main([str(results), option, "lstm"])
+    for samples in (-1, 1):
+        with pytest.raises(OptionError, match=f"--samples {samples}: must be at least 2, or 0 for none"):
+            main([str(results), "--samples", str(samples)])
