@@ -13,7 +13,6 @@
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
-
 SRC=${SRC:-en} TGT=${TGT:-es} PAIRS=${PAIRS:-equal} SEED=${SEED:-1} DEVICE=${DEVICE:-auto} DATA=${DATA:-}
 OUT=${OUT:-out/tatoeba_election} CPU=${DEVICE#auto}
 [[ "$SRC-$TGT $PAIRS $DEVICE" =~ ^(en-es|es-en)\ (equal|all)\ (auto|cpu)$ ]] ||
@@ -41,7 +40,8 @@ for SYSTEM in teacher mask mask-words gaussian election-model; do
     gaussian) MODEL=("${FROM[@]}" --arch lstm_gaussian --lr 2e-3 --max-epoch 6 --force-anneal 5) ;;
     *) MODEL=("${FROM[@]}" --arch lstm_election --election-table "$WORDS" --lr 2e-3 --max-epoch 6 --force-anneal 5) ;;
   esac
-  mkdir -p "$RUN"
+  mkdir -p "$RUN" && exec 9>>"$RUN/lock"
+  type -P flock >/dev/null && ! flock -n 9 && echo "$RUN: another process works there; wait" >&2 && exit 1
   [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
   [ "$(cat "$RUN/options")" = "$*" ] ||
     { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }

@@ -1,5 +1,6 @@
 """The recipes: some run on miniatures with the real tools, one is killed; what all of them call, and mistakes."""
 
+import fcntl
 import json
 import os
 import re
@@ -140,6 +141,18 @@ def test_preprocessing_does_not_disturb_that_of_another_process(tmp_path):
     record("multi30k", tmp_path, "prepare", PATH=f"{tmp_path / 'bin'}:{tmp_path / 'tools'}:{os.defpath}")
     assert sorted(path.name for path in other.iterdir()) == ["bin", "bin.part.1"]
     assert not list((other / "bin").iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_process_works_in_the_folder_of_a_training(name, tmp_path):
+    """Two would write each other's checkpoints and translations; a training whose recipe was killed is one, too."""
+    record(name, tmp_path)
+    (lock, *_) = sorted(tmp_path.rglob("lock"))
+    with open(lock) as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        done = record(name, tmp_path, check=False)
+    assert done.returncode == 1 and done.stderr == f"{lock.parent}: another process works there; wait\n"
+    assert lock.stat().st_size == 0 and record(name, tmp_path).commands
 
 
 @pytest.mark.parametrize("name", NAMES)
