@@ -50,7 +50,7 @@ def run_quietly(
         read: writes the lines of the output to the log
 
     Raises:
-        OptionError: the command failed, or is not installed
+        OptionError: the command failed or is not installed, or the log cannot be written
     """
     words = [str(word) for word in command]
     sys.stdout.flush()
@@ -74,6 +74,12 @@ def run_quietly(
         except SystemExit:
             process.terminate()
             raise
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):  # of the reader of this program's output
+                raise
+            process.terminate()
+            rest = "make room, and the same command does what is left"
+            raise OptionError(f"{log}: cannot be written: {error.strerror}; {rest}") from None
     if process.returncode != 0:
         sys.stderr.write("".join(log.read_text(encoding="utf-8").splitlines(keepends=True)[-5:]))
         raise OptionError(f"{words[0]} failed, see {log}; the same command does what is left")

@@ -1,5 +1,6 @@
 """fairseq-attn train and translate, with the real tools on a tiny corpus."""
 
+import functools
 import io
 import os
 import re
@@ -19,6 +20,7 @@ from fairseq_attn_plugin.commands import translate
 from fairseq_attn_plugin.corpora import tools as run_tools
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
+from fairseq_attn_plugin.own_data.progress import follow
 
 from cli import TINY, usual_environment
 
@@ -204,3 +206,11 @@ def test_the_end_by_sigterm_ends_the_command_that_runs(tmp_path, tool):
         while time.monotonic() < end:
             os.kill(int((tmp_path / "pid").read_text()), 0)
             time.sleep(0.05)
+
+
+@pytest.mark.parametrize("read", [run_tools.keep, functools.partial(follow, max_epoch=0)])
+def test_a_full_disk_under_the_log_is_one_line_and_ends_the_command(read):
+    begun = time.monotonic()
+    with pytest.raises(OptionError, match="/dev/full: cannot be written: No space left on device; make room, and"):
+        run_tools.run_quietly(Path("/dev/full"), "sh", "-c", "echo begun && exec sleep 300", read=read)
+    assert time.monotonic() - begun < 200
