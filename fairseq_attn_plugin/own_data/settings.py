@@ -69,6 +69,8 @@ def check_model(args: argparse.Namespace) -> str:
         "--user-dir": "the folder of code is given by --user-dir FOLDER, before --",
         "-s --source-lang -t --target-lang": "the languages are given by --from and --to",
         "--no-save --disable-validation": "leaves no checkpoint_best.pt, and so no model folder; leave it out",
+        "--restore-file --reset-optimizer --reset-lr-scheduler --reset-meters --reset-dataloader": "counts again when "
+        "this command continues the training; --finetune-from-model and --continue-once count once",
         "--criterion --objective": f"the criterion and its objective are chosen by --objective {objective}",
     }
     given = parsed(args.extra)

@@ -212,6 +212,11 @@ def test_the_default_objective_of_an_architecture():
     ("-- --attention foo --user-dir own", "--user-dir: the folder of code is given by --user-dir FOLDER"),
     ("-- --no-save", "--no-save: leaves no checkpoint_best.pt, and so no model folder; leave it out"),
     ("-- --disable-validation", "--disable-validation: leaves no checkpoint_best.pt"),
+    (
+        "-- --restore-file x.pt",
+        "--restore-file: counts again when this command continues .*; --finetune",
+    ),
+    ("-- --reset-optimizer", "--reset-optimizer: counts again when"),
     ("-- --dropout 2", "--dropout 2.0: must be at least 0 and less than 1"),
     ("--arch lstm_latent -- --baseline none", "--baseline none: --objective marginal does not read it"),
     ("-- -s fr", "-s: the languages are given by --from and --to"),

@@ -50,7 +50,7 @@ def train(pairs, *options):
 
 def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     with pytest.raises(OptionError, match="fairseq-train failed, see .*; the same command does what is left"):
-        train(pairs, "--max-epoch", "1", "--", "--restore-file", "/no/such/file.pt")
+        train(pairs, "--max-epoch", "1", "--", "--continue-once", "/no/such/file.pt")
     with pytest.raises(OptionError, match="its training has not ended; run the same fairseq-attn train again"):
         cli.main(["translate", str(pairs.parent / "model"), "Ama."])
     capfd.readouterr()
@@ -142,7 +142,7 @@ def test_mistakes_behind_the_dashes_are_found_before_the_preparation(options, sa
 
 def test_a_corpus_that_changed_is_another_corpus(tools, pairs, capfd):
     with pytest.raises(OptionError, match="fairseq-train failed"):
-        train(pairs, "--", "--restore-file", "/no/such/file.pt")
+        train(pairs, "--", "--continue-once", "/no/such/file.pt")
     held = pairs.with_name("held.tsv")
     held.write_text("Neu hier.\thier neu!\n")
     for option in ("--valid", "--test"):  # the same files in other places
