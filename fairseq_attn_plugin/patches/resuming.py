@@ -350,8 +350,9 @@ def _where_there_is_something_to_do(load: Callable[..., Any], cfg: Any, trainer:
         trainer._previous_training_time = 0  # that of another training, which --stop-time-hours does not limit
     limit = None if extra_state is None else _limit(trainer, iterator, getattr(stops_early(), "num_runs", 0))
     if limit is not None:
+        place = path if not begins else once if is_new and once is not None else cfg.save_dir
         logger.info(
-            f"nothing to do: the training in {cfg.save_dir} has ended after {trainer.get_num_updates()} updates by "
+            f"nothing to do: the training in {place} has ended after {trainer.get_num_updates()} updates by "
             f"{limit}; a higher value continues it"
         )
         # fairseq_cli.train, which may run as __main__, reads it next, and has no epoch before it

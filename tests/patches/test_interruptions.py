@@ -297,6 +297,15 @@ def test_a_training_that_has_ended_trains_no_further(limit, words, tmp_path):
     assert times(tmp_path / "run") == before
 
 
+@pytest.mark.parametrize("option", ["--restore-file", "--continue-once"])
+def test_the_file_whose_training_has_ended_is_named(option, words, tmp_path):
+    """The folder of the new training is empty."""
+    run_tool(*words())
+    log = run_tool(*words("--save-dir", tmp_path / "new", option, tmp_path / "run" / "checkpoint_last.pt")).stdout
+    assert f"nothing to do: the training in {tmp_path}/run/checkpoint_last.pt has ended after " in log
+    assert list((tmp_path / "new").iterdir()) == []
+
+
 def test_the_time_of_a_training_is_not_that_of_the_one_it_begins_with(words, tmp_path):
     run_tool(*words())
     state = torch.load(tmp_path / "run" / "checkpoint_last.pt", weights_only=False)
