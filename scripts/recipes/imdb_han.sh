@@ -37,7 +37,7 @@ for MODEL in $ARCH; do
   [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
   [ "$(cat "$RUN/options")" = "$*" ] ||
     { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
-  if [ ! -e "$RUN/trained" ]; then
+  if [ ! "$RUN/trained" -nt "$BIN" ]; then
     # paper: GRUs of 50 units in each direction, embeddings of 200, batches of 64. Adam instead of SGD.
     fairseq-train "$BIN" --user-dir fairseq_attn_plugin --task document_classification --arch "$MODEL" \
       --criterion document_classification --rnn gru --word-embed-dim 200 --optimizer adam --lr 1e-3 \
@@ -46,7 +46,7 @@ for MODEL in $ARCH; do
       --no-epoch-checkpoints --log-file "$RUN/train.log" ${CPU:+--cpu} "$@"
     touch "$RUN/trained"
   fi
-  if [ ! "$RUN/test.html" -nt "$RUN/checkpoint_best.pt" ]; then # classes, and the words with the greatest weights
+  if [ ! "$RUN/test.html" -nt "$RUN/trained" ]; then # classes, and the words with the greatest weights
     fairseq-attn classify "$BIN" --path "$RUN/checkpoint_best.pt" --gen-subset test --out "$RUN/test.jsonl" \
       --scores "$RUN/test.json" --plot "$RUN/test.html" ${CPU:+--cpu}
   fi

@@ -41,7 +41,7 @@ for FOLD in $FOLDS; do
     [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
     [ "$(cat "$RUN/options")" = "$*" ] ||
       { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
-    if [ ! -e "$RUN/trained" ]; then
+    if [ ! "$RUN/trained" -nt "$BIN" ]; then
       fairseq-train "$BIN" --user-dir fairseq_attn_plugin --task document_classification --arch "$MODEL" \
         --criterion document_classification --word-embed-dim 100 --dropout 0.5 --optimizer adam --lr 1e-3 \
         --lr-scheduler fixed --force-anneal 6 --lr-shrink 0.5 --max-epoch "$EPOCHS" --clip-norm 5 --batch-size 16 \
@@ -50,7 +50,7 @@ for FOLD in $FOLDS; do
         --log-file "$RUN/train.log" ${CPU:+--cpu} "$@"
       touch "$RUN/trained"
     fi
-    if [ ! "$RUN/test.html" -nt "$RUN/checkpoint_best.pt" ]; then # classes, and the words with the greatest weights
+    if [ ! "$RUN/test.html" -nt "$RUN/trained" ]; then # classes, and the words with the greatest weights
       fairseq-attn classify "$BIN" --path "$RUN/checkpoint_best.pt" --gen-subset test --out "$RUN/test.jsonl" \
         --scores "$RUN/test.json" --plot "$RUN/test.html" ${CPU:+--cpu}
     fi

@@ -45,7 +45,7 @@ for SYSTEM in teacher mask mask-words gaussian election-model; do
   [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
   [ "$(cat "$RUN/options")" = "$*" ] ||
     { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
-  if [ ! -e "$RUN/trained" ]; then # paper: the weights of the teacher are divided by their maximum
+  if [ ! "$RUN/trained" -nt "$BIN" ]; then # paper: the weights of the teacher are divided by their maximum
     fairseq-train "$BIN" --user-dir fairseq_attn_plugin --source-lang "$SRC" --target-lang "$TGT" "${MODEL[@]}" \
       --attention-max-normalize --dropout 0.2 --optimizer adam --lr-scheduler fixed --lr-shrink 0.5 --clip-norm 5 \
       --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2000 \
@@ -58,7 +58,7 @@ for SYSTEM in teacher mask mask-words gaussian election-model; do
       --out "$TEACHER/election.json" ${CPU:+--cpu}
   [ -e "$WORDS" ] || # paper: the agent learns on the validation set
     fairseq-attn election "$BIN" --agent "$WORDS" --start-split valid --seed "$SEED"
-  if [ ! "$RUN/test.hyp" -nt "$RUN/checkpoint_best.pt" ]; then
+  if [ ! "$RUN/test.hyp" -nt "$RUN/trained" ]; then
     fairseq-generate "$BIN" --user-dir fairseq_attn_plugin --path "$RUN/checkpoint_best.pt" --gen-subset test \
       --beam 5 --batch-size 64 --max-len-a 1.5 --max-len-b 20 --remove-bpe ${CPU:+--cpu} >"$RUN/generate.txt"
     grep '^H-' "$RUN/generate.txt" | LC_ALL=C sort -t- -k2 -n | cut -f 3 >"$RUN/test.hyp.part"

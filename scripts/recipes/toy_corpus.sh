@@ -35,7 +35,7 @@ type -P flock >/dev/null && ! flock -n 9 && echo "$RUN: another process works th
 [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
 [ "$(cat "$RUN/options")" = "$*" ] ||
   { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
-if [ ! -e "$RUN/trained" ]; then
+if [ ! "$RUN/trained" -nt "$BIN" ]; then
   fairseq-train "$BIN" --user-dir fairseq_attn_plugin --source-lang "$SRC" --target-lang "$TGT" --arch "$ARCH" \
     --dropout 0.2 --optimizer adam --lr 1e-3 --clip-norm 5 --max-tokens 600 --max-epoch 18 \
     --required-batch-size-multiple 1 --lr-scheduler fixed --force-anneal 11 --lr-shrink 0.7 \
@@ -44,7 +44,7 @@ if [ ! -e "$RUN/trained" ]; then
   touch "$RUN/trained"
 fi
 
-if [ ! "$RUN/test.hyp" -nt "$RUN/checkpoint_best.pt" ]; then
+if [ ! "$RUN/test.hyp" -nt "$RUN/trained" ]; then
   fairseq-generate "$BIN" --user-dir fairseq_attn_plugin --source-lang "$SRC" --target-lang "$TGT" \
     --path "$RUN/checkpoint_best.pt" --gen-subset test --beam 10 --batch-size 64 \
     --remove-bpe ${CPU:+--cpu} >"$RUN/generate.txt"
@@ -53,7 +53,7 @@ if [ ! "$RUN/test.hyp" -nt "$RUN/checkpoint_best.pt" ]; then
 fi
 sacrebleu "$DIR/data/text/test.$TGT" --input "$RUN/test.hyp" --metrics bleu chrf ter --width 2 \
   --tokenize none --force | tee "$RUN/test.tokenized.json"
-if [ ! "$RUN/explore.html" -nt "$RUN/checkpoint_best.pt" ]; then # attention, to be opened in a browser
+if [ ! "$RUN/explore.html" -nt "$RUN/trained" ]; then # attention, to be opened in a browser
   fairseq-attn extract "$BIN" --path "$RUN/checkpoint_best.pt" --gen-subset test --out "$RUN/attention.jsonl" \
     --overwrite ${CPU:+--cpu}
   fairseq-attn explore "$RUN/attention.jsonl" --out "$RUN/explore.html"

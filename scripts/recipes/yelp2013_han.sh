@@ -39,7 +39,7 @@ for MODEL in $ARCH; do
   [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
   [ "$(cat "$RUN/options")" = "$*" ] ||
     { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
-  if [ ! -e "$RUN/trained" ]; then
+  if [ ! "$RUN/trained" -nt "$BIN" ]; then
     # paper: GRUs of 50 units in each direction, embeddings of 200, SGD with momentum 0.9, batches of 64
     fairseq-train "$BIN" --user-dir fairseq_attn_plugin --task document_classification --arch "$MODEL" \
       --criterion document_classification --rnn gru --word-embed-dim 200 --optimizer nag --momentum 0.9 \
@@ -49,7 +49,7 @@ for MODEL in $ARCH; do
       --log-file "$RUN/train.log" ${CPU:+--cpu} "$@"
     touch "$RUN/trained"
   fi
-  if [ ! "$RUN/test.html" -nt "$RUN/checkpoint_best.pt" ]; then # classes, and the words with the greatest weights
+  if [ ! "$RUN/test.html" -nt "$RUN/trained" ]; then # classes, and the words with the greatest weights
     fairseq-attn classify "$BIN" --path "$RUN/checkpoint_best.pt" --gen-subset test --out "$RUN/test.jsonl" \
       --scores "$RUN/test.json" --plot "$RUN/test.html" ${CPU:+--cpu}
   fi

@@ -219,3 +219,18 @@ def test_a_training_with_other_options_needs_another_folder(name, tmp_path):
     done = record(name, tmp_path, "--dropout", "0.4", check=False)
     assert done.returncode == 1
     assert done.stderr.endswith("has options '--dropout 0.3', not '--dropout 0.4': choose another SEED or remove it\n")
+
+
+@pytest.mark.parametrize("name", ["multi30k", "polarity_han", "tatoeba_election"])
+def test_a_training_on_other_data_is_not_taken_for_one_on_these(name, tmp_path):
+    """fairseq-train refuses the checkpoint of another vocabulary, or has nothing to do."""
+
+    def called():
+        words = [" ".join(command) for command in record(name, tmp_path).commands]
+        tools = ("fairseq-train", "fairseq-attn classify" if name.endswith("_han") else "fairseq-generate")
+        return [any(line.startswith(tool) for line in words) for tool in tools]
+
+    assert called() == [True, True] and called() == [False, False]
+    for folder in tmp_path.rglob("data/bin"):
+        shutil.rmtree(folder)
+    assert called() == [True, True] and called() == [False, False]
