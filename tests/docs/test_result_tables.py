@@ -35,7 +35,6 @@ TABLES = {
     (MULTI30K, "The paper's own models", 0): ("multi30k-de-en-paper-models", {}),
     (MULTI30K, "The decoder's start", 1): ("multi30k-de-en-start", DROP),
     (MULTI30K, "Three epochs, from the encoder's state", 0): ("multi30k-de-en-epoch3", PAIRS),
-    (MULTI30K, "Seven epochs", 0): ("multi30k-de-en-epoch7", PAIRS),
     (MECHANISMS, "Fifteen epochs", 0): ("multi30k-de-en-mechanisms-epoch15-lr3e-3", LEXICON),
     (MECHANISMS, "Seven epochs at 3e-3", 0): (
         SEVEN,
