@@ -55,8 +55,7 @@ def waits(model, criterion=None):
 
 @models.systems
 def test_no_mechanism_waits_for_the_host(attention, feeding):
-    latent = attention.startswith("latent")
-    criterion = latent_models.criterion(objective="marginal") if latent else None
+    criterion = latent_models.criterion(objective="marginal") if attention.startswith("latent") else None
     found = waits(models.make(attention, feeding, torch.float32), criterion)
     assert len(found) == attention.startswith("latent-linear")  # whether its sums were safe, once at the end
 
@@ -73,8 +72,7 @@ def test_a_trained_ratio_waits_once():
 
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name not in SUPPORTS])
 def test_no_objective_waits_for_the_host(name):
-    baselines = ("soft", "none", "average") if name.endswith("reinforce") else ("soft",)
-    for baseline in baselines:
+    for baseline in ("soft", "none", "average") if name.endswith("reinforce") else ("soft",):
         assert not waits(
             build(**latent_models.needed_by(name)).float(), latent_models.criterion(objective=name, baseline=baseline)
         )

@@ -70,10 +70,8 @@ def test_recipes_work_in_any_folder(site, tmp_path):
     assert "\ntoy_corpus  " in python(site, tmp_path, *command)
     assert "Variables (default): SRC and TGT" in python(site, tmp_path, *command, "toy_corpus", "--help")
     data = tmp_path / "out" / "toy_corpus" / "vr-dm.subword-nmt1500" / "data"
-    corpus = toy_corpus.generate(1, {"train": 30, "valid": 5, "test": 5})
-    toy_corpus.write(corpus, tmp_path / "corpus")
-    environment = {"DATA": str(tmp_path / "corpus")}
-    python(site, tmp_path, *command, "toy_corpus", "prepare", **environment)
+    toy_corpus.write(toy_corpus.generate(1, {"train": 30, "valid": 5, "test": 5}), tmp_path / "corpus")
+    python(site, tmp_path, *command, "toy_corpus", "prepare", DATA=str(tmp_path / "corpus"))
     assert (data / "bin" / "dict.vr.txt").is_file()
 
 

@@ -73,8 +73,7 @@ def test_a_row_of_zeros_stays_zero_with_finite_gradients():
 
 def test_logarithms_are_exact_down_to_the_floor():
     weights = torch.tensor([[1.0, 1e-12, 1e-25, 0.0, 0.3]])
-    mask = torch.tensor([[False, False, False, False, True]])
-    logs = log_of_weights(weights, mask)
+    logs = log_of_weights(weights, torch.tensor([[False, False, False, False, True]]))
     expected = torch.tensor([[0.0, math.log(1e-12), math.log(1e-25), math.log(1e-30), LOG_ZERO]])
     torch.testing.assert_close(logs, expected, rtol=1e-6, atol=0)
 

@@ -169,8 +169,7 @@ def test_sentencepiece_segments_and_keeps_its_lines(tmp_path):
     segment(tmp_path, ["xx"], "sentencepiece", 20, run=None)
     pieces = (tmp_path / "segmented" / "test.xx").read_text(encoding="utf-8").splitlines()
     assert len(pieces) == 40 and any(len(line.split()) > 5 for line in pieces)
-    joined = [line.replace(" ", "").replace("\u2581", " ").strip() for line in pieces]
-    assert joined == lines, "nothing is normalised"
+    assert [line.replace(" ", "").replace("\u2581", " ").strip() for line in pieces] == lines, "nothing is normalised"
     (tmp_path / "segmented" / "test.xx").parent.rename(tmp_path / "before")
     write(tmp_path / "text" / "train.xx", ["".join(map(chr, range(0x4E00, 0x4E80))), "\u4e00\u4e01"])
     segment(tmp_path, ["xx"], "sentencepiece", 20, run=None)  # 128 characters take more than 20 pieces

@@ -147,18 +147,15 @@ def criterion(**options):
 
 
 def run(model, sample, training=False, **options):
-    judge = criterion(**options).train(training)
-    return judge(model.train(training), sample)
+    return criterion(**options).train(training)(model.train(training), sample)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("target_side", ["left", "right"])
 def test_reverse_batch_is_what_fairseq_makes_of_the_swapped_pair(side, target_side):
-    sample = sentences(side, target_side)
-    given = sample["net_input"]["src_tokens"]
+    given = sentences(side, target_side)["net_input"]["src_tokens"]
     batch = reverse_batch(given, PAD, EOS)
-    expected = sentences(side="right", target_side="right")
-    words = expected["net_input"]["src_tokens"]
+    words = sentences(side="right", target_side="right")["net_input"]["src_tokens"]
     assert torch.equal(batch.target, words)
     previous = torch.full_like(words, PAD)
     for row, (n, _) in enumerate(LENGTHS):

@@ -108,8 +108,7 @@ def test_small_weights_go_on_in_a_straight_line():
 @pytest.mark.parametrize("name", ["softmax", "sparsemax", "entmax15", "fusedmax"])
 def test_gradient_is_finite_where_weights_are_zero(loss, name):
     scores = torch.tensor([[[4.5, -3.0, 0.0, 5.0], [1.0, 1.1, 0.9, -500.0]]], requires_grad=True)
-    mask = torch.tensor([[[False, False, True, False]]])
-    weights = NORMALIZERS.build(name)(scores, mask)
+    weights = NORMALIZERS.build(name)(scores, torch.tensor([[[False, False, True, False]]]))
     links = torch.tensor([[[True, True, False, False], [False, False, False, True]]])
     terms = alignment_terms(weights, links, loss)
     assert (weights == 0).sum() >= 3 and terms.losses.isfinite().all()
@@ -307,8 +306,7 @@ def test_wrong_options(options):
 
 def test_data_that_hold_no_alignments(tiny_data, tmp_path):
     options = ["--criterion", "guided_alignment", "--arch", "lstm_soft", *SIZES]
-    command = training_command(tiny_data, tmp_path, *options, updates=1)
-    error = run_tool(*command, fails=True).error
+    error = run_tool(*training_command(tiny_data, tmp_path, *options, updates=1), fails=True).error
     assert "--criterion guided_alignment: needs word alignments" in error and "--load-alignments" in error
 
 

@@ -81,8 +81,7 @@ def test_exact_objectives_equal_enumeration(name):
 
 
 def test_evaluation_equals_enumeration():
-    parts = leaves()
-    batch = make(parts)
+    batch = make(leaves())
     values = evaluate(batch, topk=2)
 
     def total(function):
@@ -168,8 +167,7 @@ def test_sum_and_sample_of_all_positions_is_enumeration():
         parts = leaves((4, 3))
         batch = make(parts, (4, 3))
         one = gradients(run("elbo-sum-and-sample", batch, exact_positions=count).loss, parts)
-        other = gradients(run("elbo-enum", batch).loss, parts)
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(one, gradients(run("elbo-enum", batch).loss, parts), rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -253,8 +251,7 @@ def test_dirichlet_with_two_positions_against_quadrature():
     exact = dict(zip(NAMES, gradients(reconstruction + kl, one)))
     terms = run("dirichlet", batch)
     samples = dict(zip(NAMES, gradients(terms.loss, parts)))
-    count = batch.target.numel()
-    torch.testing.assert_close(terms.reconstruction / count, reconstruction, rtol=0.02, atol=0.01)
+    torch.testing.assert_close(terms.reconstruction / batch.target.numel(), reconstruction, rtol=0.02, atol=0.01)
     for name in ("prior_scores", "posterior_scores", "query"):
         assert_mean(samples[name].flatten(0, 1), exact[name], slack=1e-3)
 
@@ -272,8 +269,7 @@ def test_dirichlet_kl_in_float32():
 def test_sampling_follows_the_distribution_and_never_draws_padding():
     torch.manual_seed(6)
     probs = torch.tensor([0.5, 0.0, 0.3, 0.2])
-    logs = probs.log().clamp(min=LOG_ZERO).expand(1, 1, 4)
-    drawn = sample(logs, 40000).flatten()
+    drawn = sample(probs.log().clamp(min=LOG_ZERO).expand(1, 1, 4), 40000).flatten()
     counts = torch.bincount(drawn, minlength=4) / len(drawn)
     assert counts[1] == 0
     assert ((counts - probs).abs() < 5 * (probs * (1 - probs) / len(drawn)).sqrt() + 1e-9).all()

@@ -144,8 +144,7 @@ def test_settings_and_files(exported, zoo):
 def test_int8_is_near(exported, lines):
     exact, fast = (Translator(exported("reversal", *given)) for given in ((), ("--precision", "int8")))
     assert fast.settings["precision"] == "int8"
-    same = sum(map(str.__eq__, exact.translate(lines), fast.translate(lines)))
-    assert same >= 30
+    assert sum(map(str.__eq__, exact.translate(lines), fast.translate(lines))) >= 30
 
 
 def test_text_is_prepared_as_the_model_knows_it(zoo, tiny_data, tmp_path):
@@ -194,8 +193,7 @@ def test_a_model_without_attention(zoo, tiny_data, tmp_path):
     from training import SIZES, train
 
     trained = train(tiny_data, tmp_path / "m", "--arch", "lstm_soft", *SIZES, "--decoder-attention", "False", updates=3)
-    folder = export(trained.last, tmp_path / "it")
-    translator = Translator(str(folder))
+    translator = Translator(str(export(trained.last, tmp_path / "it")))
     assert translator.search(["ama"])[0][0].attention is None
     with pytest.raises(ValueError, match="the model has no attention"):
         translator.search(["ama"])[0][0].alignment()
@@ -461,8 +459,7 @@ def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines,
 
 def test_lines_of_a_pipe_are_translated_as_they_come(monkeypatch):
     pieces = iter([b"\xef\xbb\xbfama\nbe", b"l", b"\n\ncor \xc3", b"\xa4\n", b"dun", b""])
-    stream = Namespace(read1=lambda size: next(pieces))
-    monkeypatch.setattr(sys, "stdin", Namespace(buffer=stream))
+    monkeypatch.setattr(sys, "stdin", Namespace(buffer=Namespace(read1=lambda size: next(pieces))))
     assert list(_lines(Namespace(text=[], input=None))) == [["ama"], ["bel", ""], ["cor ä"], ["dun"]]
 
 

@@ -78,8 +78,7 @@ def test_same_hypotheses_and_a_shortlist_of_all_words_changes_nothing(made, tmp_
     plain, expected = both(models, beam=3)
     assert assert_same_hypotheses(plain, expected)
     options = {"shortlist": write(tmp_path / "lexicon.tsv"), "shortlist_frequent": 99, "beam": 3}
-    short = generator("plugin", models, **options).generate(models, sample())
-    assert_same_hypotheses(short, plain)
+    assert_same_hypotheses(generator("plugin", models, **options).generate(models, sample()), plain)
 
 
 @pytest.mark.parametrize("made", [make, make_posterior])
@@ -157,7 +156,6 @@ def test_a_model_that_only_copies_gives_the_source():
         positions.clamp(max=scores.size(-1) - 1), scores.size(-1)
     ).type_as(scores)
     for tokens in ([9, 12, 8, 2], [5, 2]):
-        source = torch.tensor([tokens])
-        net_input = {"src_tokens": source, "src_lengths": torch.tensor([len(tokens)])}
+        net_input = {"src_tokens": torch.tensor([tokens]), "src_lengths": torch.tensor([len(tokens)])}
         best = generator("plugin", [model], beam=2).generate([model], {"net_input": net_input})[0][0]
         assert best["tokens"].tolist() == tokens and abs(float(best["score"])) < 1e-4

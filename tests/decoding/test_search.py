@@ -293,8 +293,7 @@ def test_other_searches_are_those_of_fairseq(named, options, caplog):
 
 def test_other_models_keep_the_generator_of_fairseq():
     torch.manual_seed(1)
-    models = [build("lstm"), build("attn_lstm")]
-    assert type(generator("plugin", models)) is SequenceGenerator
+    assert type(generator("plugin", [build("lstm"), build("attn_lstm")])) is SequenceGenerator
 
 
 def test_a_length_that_is_impossible():

@@ -27,8 +27,7 @@ def batch(lengths=LENGTHS, side="left"):
 
 def selections(sentences):
     """What a search does after each step: (rows, sentences that stay)."""
-    first = torch.arange(sentences).repeat_interleave(BEAM)
-    yield first, None
+    yield torch.arange(sentences).repeat_interleave(BEAM), None
     reordered = torch.arange(sentences * BEAM).view(sentences, BEAM)
     yield reordered[:, [1, 1, 0]].flatten(), None
     if sentences > 2:
@@ -145,16 +144,14 @@ def test_other_precisions_are_close(precision, rnn):
     model = make(decoder_hidden_size=32, encoder_hidden_size=16, rnn=rnn)
     exact, rounded = walk(ModelStepper(model), batch()), walk(fixed(model, precision), batch())
     for one, other in zip(exact, rounded):
-        spread = one[0].std()
-        assert 0 < (other[0] - one[0]).abs().max() < 0.2 * spread
+        assert 0 < (other[0] - one[0]).abs().max() < 0.2 * one[0].std()
         torch.testing.assert_close(other[1], one[1], rtol=0, atol=0.05)
 
 
 def test_large_products_are_packed():
     """The sizes with which oneDNN's products are used."""
     sizes = dict.fromkeys(("encoder_embed_dim", "decoder_embed_dim", "decoder_out_embed_dim"), 256)
-    model = make(encoder_hidden_size=128, decoder_hidden_size=256, **sizes)
-    assert_same(enlarged(model, 1 / 3), batch(), 1e-4)
+    assert_same(enlarged(make(encoder_hidden_size=128, decoder_hidden_size=256, **sizes), 1 / 3), batch(), 1e-4)
 
 
 @pytest.mark.parametrize("rnn", ["lstm", "gru"])

@@ -78,8 +78,7 @@ def test_commands_with_a_mechanism_from_outside_are_accepted() -> None:
 @pytest.mark.parametrize("item", [item for item in COMMANDS if item.words[:1] == ["bash"]], ids=str)
 def test_scripts_exist_and_name_their_variables(item: Command) -> None:
     script = REPO / item.words[1]
-    text = script.read_text(encoding="utf-8")
-    manual = "\n".join(line for line in text.splitlines() if line.startswith("#"))
+    manual = "\n".join(line for line in script.read_text(encoding="utf-8").splitlines() if line.startswith("#"))
     for name in item.environment:
         assert re.search(rf"\b{name}\b", manual), f"{script.name} does not name {name}"
 

@@ -12,8 +12,7 @@ NOTEBOOK = REPO / "docs" / "start" / "first_look.ipynb"
 
 
 def cells() -> list[dict]:
-    loaded = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    return [cell for cell in loaded["cells"] if cell["cell_type"] == "code"]
+    return [cell for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
 
 
 def printed(cell: dict) -> str:

@@ -279,8 +279,7 @@ def test_what_does_not_begin_to_align_and_what_a_training_takes():
     slow, start = (found[f"lstm_soft_{name}.seed1"]["informations"].values() for name in ("rate_1e-3", "start"))
     after = "after this training gives a perplexity of {:.1f} and {:.1f} instead of {:.1f} and {:.1f}"
     controls = [found[f"soft_objective.seed{seed}"] for seed in (1, 2)]
-    perplexities = (run[f"{name}_perplexity"] for name in ("marginal", "valid") for run in controls)
-    assert after.format(*perplexities) in text
+    assert after.format(*(run[f"{name}_perplexity"] for name in ("marginal", "valid") for run in controls)) in text
     models = [run for run in found.values() if "valid_perplexity" in run]
     chain, marginal, guided = (
         min(100 * run["alignments"]["attention"]["aer"] for run in models if part in run["system"])

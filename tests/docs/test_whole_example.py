@@ -32,7 +32,6 @@ def test_the_commands_of_the_page(tmp_path, warm_path):
     ):
         assert text in commands
         commands = commands.replace(text, shorter)
-    shown = run_script(commands, tmp_path, warm_path)
-    assert "2 passed" in shown
+    assert "2 passed" in run_script(commands, tmp_path, warm_path)
     assert re.search(r"\| *distance ", (tmp_path / "report" / "report.md").read_text(encoding="utf-8"))
     assert (tmp_path / "distance.png").read_bytes().startswith(b"\x89PNG")

@@ -47,8 +47,7 @@ def test_states_do_not_depend_on_the_alignment_and_the_mean_context_is_fed():
         | {"decoder.output_projection.weight": model.decoder.output_projection.weight}
     )
     net_input = sample()["net_input"]
-    weights = [m(**net_input)[1]["attn"][0] for m in (model, ordinary)]
-    torch.testing.assert_close(*weights)
+    torch.testing.assert_close(*(m(**net_input)[1]["attn"][0] for m in (model, ordinary)))
 
 
 def test_topk_of_everything_is_the_marginal_and_of_one_is_hard():
@@ -186,8 +185,7 @@ def test_alignments_given_the_whole_target():
 def test_the_checkpoint_remembers_how_it_predicts():
     model, batch = make(), sample()
     exact = model(**batch["net_input"])[0]
-    crit = criterion(objective="soft").train()
-    crit(model.train(), batch)
+    criterion(objective="soft").train()(model.train(), batch)
     trained = make()
     trained.load_state_dict(model.state_dict())
     assert trained.decoder.predicts_soft

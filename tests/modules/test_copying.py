@@ -77,9 +77,8 @@ def test_loss_in_blocks_is_fairseqs_of_the_formula(smoothing, monkeypatch):
     monkeypatch.setattr(alignment_blocks, "BLOCK_BYTES", {"cpu": 4 * 14 * 3, "cuda": 1})  # 3 words at a time
     copying, features, weight, bias, weights, tokens = mixture()
     target = torch.tensor([[7, 5, UNK, 2], [6, 11, 2, PAD], [4, 2, PAD, PAD]])
-    log_probs = formula(copying, features, weight, bias, weights, tokens).log()
-    flat = log_probs.flatten(0, 1), target.flatten()
-    loss, nll = label_smoothed_nll_loss(*flat, smoothing, ignore_index=PAD)
+    log_probs = formula(copying, features, weight, bias, weights, tokens).log().flatten(0, 1)
+    loss, nll = label_smoothed_nll_loss(log_probs, target.flatten(), smoothing, ignore_index=PAD)
     found = copying.loss(features, (weight, bias), weights, tokens, Targets(target, PAD, smoothing))
     torch.testing.assert_close(found.loss, loss)
     torch.testing.assert_close(found.nll, nll.detach())

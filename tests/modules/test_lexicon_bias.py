@@ -143,8 +143,7 @@ def test_wrong_files(content, message, tmp_path):
     ("lstm_agreement_small", {}, "was made for one direction"),
 )
 def test_options_that_do_not_go_with_it(arch, options, file):
-    task = fake_task(source_lang="de", target_lang="en")
-    build(arch, task, lexicon=file, **options)
+    build(arch, fake_task(source_lang="de", target_lang="en"), lexicon=file, **options)
 
 
 # ---- checkpoints
@@ -179,8 +178,7 @@ def test_training_and_translation_by_the_commands(tiny_data, tmp_path):
 
     path = tmp_path / "lexicon.tsv"
     words = Dictionary.load(str(tiny_data / "dict.xx.txt")).symbols[4:]
-    entries = {**{(word, word[::-1]): 1 for word in words}, ("</s>", "</s>"): 1}
-    write(path, entries)
+    write(path, {**{(word, word[::-1]): 1 for word in words}, ("</s>", "</s>"): 1})
     trained, without = (
         train(tiny_data, tmp_path / name, *TINY["lstm_soft"], "--disable-validation", *options, updates=8).last
         for name, options in (("with", ["--lexicon", path]), ("without", []))

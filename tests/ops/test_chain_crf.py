@@ -108,5 +108,4 @@ def test_leading_dimensions_and_the_choice_of_method():
     potentials, transitions = draw(6, 5)
     expected = chain_log_odds(potentials, transitions, method="recursion")
     torch.testing.assert_close(chain_crf.chain_log_odds(potentials.view(2, 3, 5), transitions), expected.view(2, 3, 5))
-    shapes = ((40, 17), (40, 16), (41, 17))
-    assert [chain_crf._scans(torch.empty(shape)) for shape in shapes] == [True, False, False]
+    assert [chain_crf._scans(torch.empty(shape)) for shape in ((40, 17), (40, 16), (41, 17))] == [True, False, False]

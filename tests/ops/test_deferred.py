@@ -20,8 +20,7 @@ def recurrence(keys, weight, inputs, share):
 @pytest.fixture
 def tensors():
     torch.manual_seed(0)
-    shapes = ((2, 5, 3), (3, 3), (2, 4, 3))
-    return [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes]
+    return [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((2, 5, 3), (3, 3), (2, 4, 3))]
 
 
 def test_equals_plain_products(tensors):

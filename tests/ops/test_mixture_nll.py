@@ -66,8 +66,7 @@ def log_weights(batch, seed=1):
 
 
 def gradients(total, batch, weights):
-    wanted = [t for t in (*batch[:4], weights) if t is not None]
-    found = list(torch.autograd.grad(total, wanted))
+    found = list(torch.autograd.grad(total, [t for t in (*batch[:4], weights) if t is not None]))
     if batch.split:  # the rest is zero and stays zero
         found[:2] = found[0][..., : batch.split], found[1][..., batch.split :]
     return found

@@ -76,8 +76,7 @@ def test_logits_that_are_not_finite_give_the_same_loss(value):
     with torch.no_grad():
         bias[target[target != PAD][0]] = value
     _, nll, _ = stock(features, weight, bias, target, 0.0)
-    found = vocabulary_loss(features, weight, bias, Targets(target, PAD)).loss
-    torch.testing.assert_close(found, nll, equal_nan=True)
+    torch.testing.assert_close(vocabulary_loss(features, weight, bias, Targets(target, PAD)).loss, nll, equal_nan=True)
 
 
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)

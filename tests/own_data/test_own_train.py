@@ -84,8 +84,7 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     assert open_model_folder(out) is not None and "Traceback" not in (out / "training/fairseq-train.log").read_text()
 
     # a report has the scores of the training
-    report = ["report", str(out), "--out", str(pairs.parent / "report"), "--cpu"]
-    cli.main(report)
+    cli.main(["report", str(out), "--out", str(pairs.parent / "report"), "--cpu"])
     page, scores = (pairs.parent / "report" / "report.md").read_text(), open_model_folder(out).settings["scores"]
     head, row = (re.findall(rf"^\| *{name} .*", page, re.MULTILINE)[0].split("|") for name in ("system", "model"))
     shown = {name.strip(): cell.strip() for name, cell in zip(head, row)}

@@ -43,8 +43,7 @@ def folder(tiny_data, tmp_path):
 
 
 def load(folder):
-    dictionary = Dictionary.load(str(folder / "dict.xx.txt"))
-    return load_indexed_dataset(str(folder / NAME), dictionary)
+    return load_indexed_dataset(str(folder / NAME), Dictionary.load(str(folder / "dict.xx.txt")))
 
 
 def with_another_word(content):

@@ -187,8 +187,7 @@ def test_data_folder(tiny_data, tmp_path):
 
 
 def test_standard_input_that_is_not_utf8(monkeypatch):
-    stdin = io.TextIOWrapper(io.BytesIO(b"ama\n\xe9\n"), "utf-8", "surrogateescape")
-    monkeypatch.setattr(sys, "stdin", stdin)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"ama\n\xe9\n"), "utf-8", "surrogateescape"))
     ERRORS.install()
     with pytest.raises(UnicodeDecodeError) as caught:
         list(interactive.buffered_read("-", 1))

@@ -83,8 +83,7 @@ def test_each_unknown_word_is_looked_up_or_copied(unknown):
     everything = [word for words in expected.values() for word in words]
     assert {"urk", "bel"} <= set(everything) and "<unk>" not in everything, "looked up, and copied"
     for kind in ("hard", "soft"):
-        options = ["--replace-unk", unknown / "lexicon.tsv", "--print-alignment", kind]
-        assert generate(unknown, *options)[0] == expected
+        assert generate(unknown, "--replace-unk", unknown / "lexicon.tsv", "--print-alignment", kind)[0] == expected
 
 
 def test_references_are_joined_as_the_translations_are(unknown):

@@ -63,8 +63,7 @@ def check(name, folder, output):
     names = {path.name for path in miniatures.files_of(folder / "out")}
     if name.endswith("_han"):
         assert names >= {"checkpoint_best.pt", "test.json", "test.html", "prepared.json"}
-        scores = r"tfidf +accuracy \d+\.\d\d, standard deviation 0.00, 1 folds"
-        assert re.search(scores, output)
+        assert re.search(r"tfidf +accuracy \d+\.\d\d, standard deviation 0.00, 1 folds", output)
         return
     assert names >= {"checkpoint_best.pt", "test.hyp", "test.tokenized.json", "prepared.json"}
     assert '"name": "BLEU"' in output and '"name": "TER"' in output
@@ -187,8 +186,7 @@ def test_a_failed_command_ends_the_recipe(tmp_path):
     for tool in ("fairseq-train", "fairseq-attn"):
         (tmp_path / "bin" / tool).write_text("#!/bin/sh\ntest $1 = prepare\n")
         (tmp_path / "bin" / tool).chmod(0o755)
-    path = f"{tmp_path / 'bin'}:{tmp_path / 'tools'}:{os.defpath}"
-    done = record("multi30k", tmp_path, check=False, PATH=path)
+    done = record("multi30k", tmp_path, check=False, PATH=f"{tmp_path / 'bin'}:{tmp_path / 'tools'}:{os.defpath}")
     assert done.returncode == 1 and done.commands == []
     assert not list(tmp_path.rglob("trained")) and not list(tmp_path.rglob("test.hyp"))
 

@@ -73,8 +73,7 @@ def test_every_system_runs_once_a_round_and_warmup_is_dropped():
 
 def test_ratios_are_taken_within_rounds():
     # the machine is twice as slow in the second round and ten times in the third; the ratio stays 0.5
-    ratios = round_ratios(samples(1, 2, 10), samples(2, 4, 20), "wall")
-    assert ratios == [0.5, 0.5, 0.5]
+    assert round_ratios(samples(1, 2, 10), samples(2, 4, 20), "wall") == [0.5, 0.5, 0.5]
     assert summary([3.0, 1.0, 2.0, 10.0]) == {"median": 2.5, "min": 1.0, "max": 10.0}
     assert speed([0.5, 0.25, 1.0, 0.2]) == "3.00 (1.00–5.00)"
     with pytest.raises(ValueError, match="2 rounds .* 1 of the other"):

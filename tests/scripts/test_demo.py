@@ -102,8 +102,7 @@ def test_an_unknown_architecture_is_named(demo, tmp_path, finished):
     shutil.copytree(finished[0], out)
     for stage in ("train", "translate", "report"):
         (out / "done" / stage).unlink()
-    settings = (out / "settings").read_text().replace("lstm_adm", "lstm_amd")
-    (out / "settings").write_text(settings)
+    (out / "settings").write_text((out / "settings").read_text().replace("lstm_adm", "lstm_amd"))
     run = demo(out, ARCH="lstm_amd")
     assert run.returncode == 1
     assert "lstm_amd" in run.stderr.strip().splitlines()[-1]

@@ -97,8 +97,7 @@ def test_ratios_pair_the_rounds():
     facts["settings"] = {"tokens": "50", "updates": "2"}
     trained = {"slow": {**common, "rounds": slow}, "fast": {**common, "rounds": fast}}
     translated = {"slow": {**common, "rounds": slow, "bleu": 12.345, "words_out": 9}}
-    report = {"train": {**facts, "systems": trained}, "translate": {**facts, "systems": translated}}
-    text = markdown(report)
+    text = markdown({"train": {**facts, "systems": trained}, "translate": {**facts, "systems": translated}})
     assert "| `fast` | 1,234 | 10 | 5 | 2.50 (2.00-3.00) |" in text
     assert "| 12.35 | 9 |" in text and "absent" not in text
 

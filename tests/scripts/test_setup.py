@@ -72,8 +72,7 @@ def test_one_fairseq_is_chosen_everywhere_and_setup_py_agrees(python, machine):
     declared = [Requirement(line) for line in declared_by_setup_py()]
     (wanted,) = [one for one in declared if "fairseq" in one.name and applies(one, python, machine)]
     assert wanted.name == pinned.name
-    version = str(pinned.specifier).lstrip("=")
-    assert version in wanted.specifier
+    assert str(pinned.specifier).lstrip("=") in wanted.specifier
 
 
 def declared_by_setup_py():

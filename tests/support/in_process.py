@@ -41,8 +41,7 @@ def run_tool(*args: object, stdin: str = "", fails: bool = False) -> Output:
     # the test process starts neither CUDA nor other processes
     options += [] if "--cpu" in options else ["--cpu"]
     options += [] if "--num-workers" in options or module == "preprocess" else ["--num-workers", "0"]
-    metrics = import_module("fairseq.logging.metrics")
-    metrics.reset()
+    import_module("fairseq.logging.metrics").reset()
     stdout, error = io.StringIO(), ""
     with contextlib.ExitStack() as changes:
         changes.enter_context(mock.patch.object(sys, "argv", [tool, *options]))

@@ -99,8 +99,7 @@ def test_both_directions(tmp_path, capsys):
     for method, links in expected.items():
         assert align_both(forward, backward, method=method) == links
     out = tmp_path / "links"
-    options = ["--out", str(out), "--reverse", str(paths[1]), "--symmetrize", "intersection"]
-    main(["align", str(paths[0]), *options])
+    main(["align", str(paths[0]), "--out", str(out), "--reverse", str(paths[1]), "--symmetrize", "intersection"])
     assert out.read_text() == "0-0\n0-0\n"
 
 

@@ -18,8 +18,7 @@ def test_equals_the_definition():
     for _ in range(50):
         source, target = draw.integers(1, 9, 2)
         reads = np.maximum.accumulate(draw.integers(0, source + 1, target)).tolist()
-        expected = oracles.average_lagging(reads, source)
-        assert average_lagging(reads, source) == pytest.approx(expected, abs=1e-12)
+        assert average_lagging(reads, source) == pytest.approx(oracles.average_lagging(reads, source), abs=1e-12)
 
 
 def test_words_are_read_up_to_the_last_weight_and_are_not_forgotten():
@@ -39,8 +38,7 @@ def hard(tmp_path):
 
 
 def test_the_command(hard, tmp_path, capsys):
-    soft = write_records(tmp_path / "soft.jsonl")
-    cli.main(["lagging", str(hard), str(soft)])
+    cli.main(["lagging", str(hard), str(write_records(tmp_path / "soft.jsonl"))])
     printed = capsys.readouterr()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.out.splitlines()]
     assert rows[0] == ["system", "AL", "AP", "sentences"] and rows[2] == ["hard", "1.00", "0.667", "1"]

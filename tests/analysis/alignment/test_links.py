@@ -23,8 +23,7 @@ def gold(sure, possible=()):
 
 
 def test_parse():
-    alignment = parse_alignment(" 0-1 2p0  10-3\n")
-    assert alignment == gold([(0, 1), (10, 3)], [(2, 0)])
+    assert parse_alignment(" 0-1 2p0  10-3\n") == gold([(0, 1), (10, 3)], [(2, 0)])
     assert parse_alignment("") == gold([])
     # a link that is listed both ways is sure
     assert parse_alignment("1p1 1-1") == gold([(1, 1)])

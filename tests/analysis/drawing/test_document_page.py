@@ -81,8 +81,7 @@ def test_keyboard(pages, made):
     assert pages.script(marked) == "#document-1"
     pages.press("j", "j")
     assert pages.script(marked) == "#document-3" and pages.script("return location.hash") == "#document-3"
-    top = pages.script("return document.querySelector('#document-3').getBoundingClientRect().top")
-    assert 0 <= top < 200
+    assert 0 <= pages.script("return document.querySelector('#document-3').getBoundingClientRect().top") < 200
     pages.press("k", "\ue014", "\ue014")  # the second word of document 2
     active = pages.one(".word.active")
     assert active.text.startswith("plot") and pages.script("return document.activeElement") == active

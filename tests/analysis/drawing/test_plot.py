@@ -145,8 +145,7 @@ def test_gold(tmp_path, drawn, capsys):
         plot(soft, beam, "--out", tmp_path, "--gold", gold, *options)
         assert [panel.gold for panel in drawn["sentence-0000.png"]] == [{(0, 1)}, {(0, 1)}]
         # the second translation is not what the gold links are about
-        panels = drawn["sentence-0001.png"]
-        assert [panel.possible for panel in panels] == [{(0, 0), (1, 1)}, set()]
+        assert [panel.possible for panel in drawn["sentence-0001.png"]] == [{(0, 0), (1, 1)}, set()]
         assert "gold links belong to the references" in capsys.readouterr().err
 
 

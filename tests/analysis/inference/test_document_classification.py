@@ -253,8 +253,7 @@ def test_data_folders_that_cannot_be_used_are_one_line(data, tmp_path):
 def test_text_without_sentences_is_pointed_out(data, tmp_path, caplog):
     task_of(data).load_dataset("valid")
     assert "more than one sentence" not in caplog.text
-    folder = replaced(data, tmp_path, "input0", ["w1 w2 . w3"] * 30)
-    task_of(folder).load_dataset("valid")
+    task_of(replaced(data, tmp_path, "input0", ["w1 w2 . w3"] * 30)).load_dataset("valid")
     assert "no document of the split 'valid' has more than one sentence" in caplog.text and "</s>" in caplog.text
 
 
@@ -338,8 +337,7 @@ def test_gradients_of_words_are_those_of_the_table(classifier):
 @torch.no_grad()
 def test_all_measures(classifier):
     samples = list(islice(split_samples(classifier, "test"), 11))
-    options = Measuring(top=(1,), draws=2)
-    results = list(document_faithfulness(classifier, samples, options))
+    results = list(document_faithfulness(classifier, samples, Measuring(top=(1,), draws=2)))
     assert [count for count, _ in results] == [8, 3]
     found, expected = results[-1][1], Means()
     eos = classifier.task.source_dictionary.eos()

@@ -214,8 +214,7 @@ def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path, capsys
     (tmp_path / "codes").write_text("#version: 0.2\na m\nam a</w>\n")
     command = ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--source-text", str(text / "test.xx")]
     cli.main([*command, "--target-text", str(text / "test.yy"), "--out", str(tmp_path / "text.jsonl")])
-    split = extract(loaded, SplitSentences(loaded, "test"))
-    for one, other in zip(open_records(tmp_path / "text.jsonl"), split):
+    for one, other in zip(open_records(tmp_path / "text.jsonl"), extract(loaded, SplitSentences(loaded, "test"))):
         assert (one.source, one.target) == (other.source, other.target)
         np.testing.assert_allclose(one.attention, other.attention, atol=1e-5)  # five digits are written
     command += ["--bpe-codes", str(tmp_path / "codes"), "--case", "lower", "--tokenizer", "moses", "--beam", "1"]

@@ -185,8 +185,7 @@ def test_distances_of_rows():
     rng = np.random.default_rng(3)
     a, b = rng.random((20, 7)).round(1), rng.random((20, 7)).round(1)
     b[1] = 0.0
-    found = jensen_shannon(a, b)
-    for x, y, value in zip(a, b, found):
+    for x, y, value in zip(a, b, jensen_shannon(a, b)):
         if not y.any():
             assert math.isnan(value)
             continue
@@ -269,8 +268,7 @@ def test_first_order_alignments_have_no_other_weights(tiny_data):
 
 @pytest.mark.parametrize(("arch", "options"), [MODELS[0], MODELS[5]], ids=[IDS[0], IDS[5]])
 def test_weights_that_are_tried(tiny_data, arch, options):
-    loaded = loaded_of(tiny_data, arch, **options)
-    own, _, sample = asked_of(loaded)
+    own, _, sample = asked_of(loaded_of(tiny_data, arch, **options))
     real = sample["net_input"]["src_tokens"].ne(1)
     assert not real.all()
     mixed = permuted(own, real.unsqueeze(1), torch.Generator().manual_seed(1))
@@ -303,8 +301,7 @@ def test_all_measures_of_a_corpus(tiny_data, monkeypatch):
             if size > 2:
                 best = sorted(range(size), key=lambda place: -row[place])[:2]
                 without = torch.tensor([word for place, word in enumerate(one.source.tolist()) if place not in best])
-                alone_left = one.source[sorted(best)]
-                for name, source in (("comprehensiveness 2", without), ("sufficiency 2", alone_left)):
+                for name, source in (("comprehensiveness 2", without), ("sufficiency 2", one.source[sorted(best)])):
                     expected.add(name, float(whole[t].exp() - score(loaded, source, one.target)[t].exp()))
                 for kept in combinations(one.source.tolist(), size - 2):
                     random.append(float(whole[t].exp() - score(loaded, torch.tensor(kept), one.target)[t].exp()))
@@ -318,8 +315,7 @@ def test_all_measures_of_a_corpus(tiny_data, monkeypatch):
 
 @pytest.mark.parametrize("name", ["lstm_soft", "transformer"])
 def test_command(zoo, tiny_data, tmp_path, capsys, name):
-    model = zoo(name)
-    call = ["faithfulness", str(tiny_data), "--path", str(model.last), "--sentences", "3", "--cpu"]
+    call = ["faithfulness", str(tiny_data), "--path", str(zoo(name).last), "--sentences", "3", "--cpu"]
     cli.main([*call, "--name", "again", "--out", f"{tmp_path}/a.json"])
     lines = capsys.readouterr().out
     one = json.loads((tmp_path / "a.json").read_text())

@@ -66,16 +66,14 @@ def corpus(folder, count=8):
         weights = np.eye(4) * (number + 1) + np.full((4, 4), 0.5)
         weights = weights / weights.sum(1, keepdims=True)
         target = ["the", "dog", "slee@@", "ps"][:3] if number > 4 else ["a", f"x{number}", "y"]
-        one = record(number, f"a b{number} c", " ".join(target), weights, reference="the dog sleeps")
-        records.append(one)
+        records.append(record(number, f"a b{number} c", " ".join(target), weights, reference="the dog sleeps"))
     return write_records(folder / "x.jsonl", records=records, target="beam 5"), records
 
 
 def test_confidence_prints_a_table_and_writes_figures(tmp_path, capsys):
     path, records = corpus(tmp_path)
     cli.main(["confidence", f"s.seed1={path}", f"s.seed2={path}", "--samples", "50", "--json", f"{tmp_path}/c.json"])
-    table = capsys.readouterr().out
-    assert table.count("| confidence |") == 2
+    assert capsys.readouterr().out.count("| confidence |") == 2
     found = json.loads((tmp_path / "c.json").read_text())["systems"]["s.seed1"]
     values = [record_confidence(one).total for one in records]
     quality = sentence_chrf([" ".join(one.target_words) for one in records], ["the dog sleeps"] * 8)

@@ -25,8 +25,7 @@ def text(path, content):
 
 
 def test_the_output_of_fairseq_is_in_the_order_of_the_corpus(tmp_path):
-    path = text(tmp_path / "test.out", GENERATED)
-    assert outputs.read_output(path) == ["a <b> \u2028 $house$", "the d@@ og", ""]
+    assert outputs.read_output(text(tmp_path / "test.out", GENERATED)) == ["a <b> \u2028 $house$", "the d@@ og", ""]
 
 
 def test_plain_text_keeps_its_lines(tmp_path):

@@ -168,8 +168,7 @@ def trained(zoo, tmp_path_factory):
 def test_report(tiny_data, trained, tmp_path, capsys):
     out = tmp_path / "report"
     gold = tmp_path / "gold"
-    lines = (tiny_data.parent / "text" / "test.xx").read_text().splitlines()
-    lengths = [len(line.split()) for line in lines]
+    lengths = [len(line.split()) for line in (tiny_data.parent / "text" / "test.xx").read_text().splitlines()]
     gold.write_text("".join(" ".join(f"{n - 1 - j}-{j}" for j in range(n)) + "\n" for n in lengths))
     command = ["report", str(trained), "--data", str(tiny_data), "--out", str(out), "--cpu", "--samples", "20"]
     command += ["--beam", "2", "--gold", str(gold)]

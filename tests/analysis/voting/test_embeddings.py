@@ -127,8 +127,7 @@ def test_vectors_of_pairs_are_those_of_the_formula():
     frequent = sorted(counts[0][4:])[2]  # two source words at least are too rare, unless they tie
     kept = [(side, w) for side in (0, 1) for w in range(4, 13) if counts[side][w] >= frequent]
     assert 3 < len(kept) < 18
-    rows = np.array([slow_rows(lists, side, w) for side, w in kept])
-    left, singular, _ = np.linalg.svd(rows)
+    left, singular, _ = np.linalg.svd(np.array([slow_rows(lists, side, w) for side, w in kept]))
     for dim in (4, 100):
         vectors = vectors_of_pairs(pairs, sizes, dim, min_count=int(frequent))
         assert [part.shape for part in vectors] == [(13, min(dim, len(kept))), (15, min(dim, len(kept)))]

@@ -115,12 +115,10 @@ def test_what_the_network_sees_and_learns():
     reward, ended = torch.tensor([0.5, 0.5, -0.2, 0.0]), torch.tensor([False, True, False, True])
     following = torch.tensor([[0.0, 0.9], [0.0, 0.9], [0.1, -3.0], [5.0, 5.0]])
     assert q_targets(reward, ended, following).tolist() == pytest.approx([1.4, 0.5, -0.1, 0.0])
-    layers = [layer.out_features for layer in QNetwork(5) if isinstance(layer, torch.nn.Linear)]
-    assert layers == [128, 256, 128, 2]
+    assert [layer.out_features for layer in QNetwork(5) if isinstance(layer, torch.nn.Linear)] == [128, 256, 128, 2]
     start, source = some_vectors()
     path = world(start, source, -0.9, 4)
-    states = States.of(path, start, source)
-    seen = states.see(torch.tensor([2, 2, 2, 5]), torch.tensor([0, 1, 4, 3]))
+    seen = States.of(path, start, source).see(torch.tensor([2, 2, 2, 5]), torch.tensor([0, 1, 4, 3]))
     expected = [start[2], source[path.words[2, 0]], source[path.words[2, 3]], source[path.words[5, 2]]]
     torch.testing.assert_close(seen[:, :4], torch.stack(expected) * 2)  # sqrt(4)
     assert seen[:, 4].tolist() == [1.0, 0.75, 0.0, 0.25]

@@ -179,8 +179,7 @@ def test_fit_finds_a_gaussian():
     for mean, sigma in ((0.0, 1.0), (0.3, 1.2), (-2.6, 4.0)):
         fitted = fit_gaussian(offset, 17 * discretized(offset, mean, sigma))
         assert fitted == pytest.approx((mean, sigma, 0.0), abs=1e-6)
-    sharp = fit_gaussian(offset, (offset == 2).astype(float))
-    assert sharp == pytest.approx((2.0, SIGMA_FLOOR, 0.0), abs=1e-12)
+    assert fit_gaussian(offset, (offset == 2).astype(float)) == pytest.approx((2.0, SIGMA_FLOOR, 0.0), abs=1e-12)
     # half of it at -1, half at +1: sigma 1, and what the Gaussian has at neither is the distance
     two = fit_gaussian(offset, (np.abs(offset) == 1).astype(float))
     elsewhere = 1 - 2 * math.exp(-0.5) / sum(math.exp(-0.5 * o * o) for o in range(-40, 41))

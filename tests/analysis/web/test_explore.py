@@ -110,8 +110,7 @@ def test_models_of_different_subwords_are_shown_together(tmp_path):
 
 
 def _data(path):
-    text = path.read_text(encoding="utf-8")
-    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
+    return json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.S)[1])
 
 
 def test_mistakes_are_named(tmp_path):
@@ -329,8 +328,7 @@ def test_keys_where_no_model_has_the_sentence(pages, made):
     word(pages, 0, "target", 1).click()
     pages.script("location.hash = '#sentence=5'")
     pages.wait("return document.querySelectorAll('.nothing').length === 1")
-    keys = ["x", browser.ESCAPE, browser.RIGHT, "w", "p", "x", browser.ESCAPE]
-    pages.press(*keys)
+    pages.press("x", browser.ESCAPE, browser.RIGHT, "w", "p", "x", browser.ESCAPE)
     pages.script("document.querySelector('#list').scrollTop = 0; dispatchEvent(new Event('resize'))")
     assert not pages.all(".word") and not pages.problems()
     # the first of two cards is empty
