@@ -278,8 +278,7 @@ def test_model_in_low_precision(attention, feeding, way, half):
 @pytest.mark.parametrize("name", OBJECTIVES)
 @low_precisions
 def test_every_objective_in_low_precision(name, way, half):
-    torch.manual_seed(7)
-    model = build(**latent_model.needed_by(name)).train()
+    model = build(seed=7, **latent_model.needed_by(name)).train()
     exact, _, _ = latent_model.criterion(objective=name).train()(model, latent_model.sample())
     model = model.to(DEVICE, half if way == "whole" else torch.float32)
     crit, batch = latent_model.criterion(objective=name).train(), move(latent_model.sample(), DEVICE)

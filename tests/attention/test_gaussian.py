@@ -297,8 +297,7 @@ def test_files_that_no_mechanism_reads(arch, options):
 
 @pytest.mark.parametrize("feeding", ["output", "context", "none"])
 def test_words_that_vote_are_found_wherever_a_search_moves_hypotheses(feeding):
-    torch.manual_seed(3)
-    model = build("lstm_election", input_feeding=feeding, gaussian_sigma=0.7).double().eval()
+    model = build("lstm_election", seed=3, input_feeding=feeding, gaussian_sigma=0.7).double().eval()
     source = pad_batch(LENGTHS)
     # half of the target words, three source words each
     table = torch.randint(4, len(SOURCE), (len(TARGET), 3), generator=torch.Generator().manual_seed(9))
@@ -331,13 +330,9 @@ def test_its_files_are_declared_as_files():
 def test_parameters_are_the_teachers_but_for_the_attentions(arch, tmp_path, caplog):
     caplog.set_level("INFO")
     options = {"input_feeding": "context"} if arch == "lstm_latent_small" else {}
-    torch.manual_seed(1)
-    teacher = build("lstm_soft", attention_score="additive", **options)
-    path, pair = save_checkpoint(tmp_path / "teacher.pt", teacher), []
-    for given in ({}, {"election_teacher": path}):
-        torch.manual_seed(2)
-        pair.append(build(arch, **given, **options))
-    plain, model = pair
+    teacher = build("lstm_soft", seed=1, attention_score="additive", **options)
+    path = save_checkpoint(tmp_path / "teacher.pt", teacher)
+    plain, model = (build(arch, seed=2, **given, **options) for given in ({}, {"election_teacher": path}))
     theirs, own, taken = teacher.state_dict(), plain.state_dict(), 0
     for name, value in model.named_parameters():
         found = name in theirs and not name.startswith("decoder.attention.")

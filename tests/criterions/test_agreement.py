@@ -125,8 +125,7 @@ def sentences(side="left", target_side="right", width=None, rows=None):
 
 
 def agreement_model(task=None, **options):
-    torch.manual_seed(3)
-    return build("lstm_agreement", task or task_of("de", "en"), **{"attention_hidden_dim": 8, **options})
+    return build("lstm_agreement", task or task_of("de", "en"), seed=3, **{"attention_hidden_dim": 8, **options})
 
 
 def sharp_model(**options):

@@ -156,8 +156,7 @@ ARCHES = {
 
 def model_and_task(name="lstm_soft"):
     task = translation_task()
-    torch.manual_seed(5)
-    return build(name.split(",")[0], task, **ARCHES[name]), task
+    return build(name.split(",")[0], task, seed=5, **ARCHES[name]), task
 
 
 def run(model, guide, sample, train=True):

@@ -59,8 +59,7 @@ def test_every_system(attention, feeding, tmp_path):
     ids=str,
 )
 def test_options_of_models(options, tmp_path):
-    torch.manual_seed(7)
-    check(grown(build("attn_lstm", **options).eval()), tmp_path)
+    check(grown(build("attn_lstm", seed=7, **options).eval()), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +87,7 @@ def test_parts_of_logits_that_share_no_words(tmp_path):
 
 def test_words_and_lexicon(tmp_path):
     """Votes for words, and a lexicon's bias, need the words of source and target."""
-    torch.manual_seed(7)
-    model = grown(build("attn_lstm", attention="election", gaussian_ratio=1.3).eval())
+    model = grown(build("attn_lstm", seed=7, attention="election", gaussian_ratio=1.3).eval())
     model.decoder.attention.table = torch.randint(4, 24, (19, 3))
     lexicon = model.decoder.lexicon
     lexicon.entries, lexicon.probabilities = torch.randint(4, 19, (24, 2)), torch.rand(24, 2)

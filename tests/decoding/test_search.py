@@ -321,8 +321,7 @@ def test_a_lexicon_while_the_dictionary_grows(monkeypatch):
 @pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_other_precisions_translate(precision):
-    torch.manual_seed(5)
-    model = build("attn_lstm", encoder_hidden_size=32, decoder_hidden_size=32).eval()
+    model = build("attn_lstm", seed=5, encoder_hidden_size=32, decoder_hidden_size=32).eval()
     models = final(enlarged(model, 4))  # sharp, but not so much that roundings grow from step to step
     exact, rounded = (
         generator("plugin", models, beam=1, decoding_precision=p).generate(models, sample())

@@ -21,8 +21,7 @@ encoders = pytest.mark.parametrize("arch", ENCODERS)
 
 
 def make(arch, family="attn_lstm", **options):
-    torch.manual_seed(7)
-    model = build(family, encoder_arch=arch, **{**ENCODERS[arch], **options}).double().eval()
+    model = build(family, seed=7, encoder_arch=arch, **{**ENCODERS[arch], **options}).double().eval()
     enlarged(model.decoder, 3)
     return model
 

@@ -225,8 +225,7 @@ def test_dropout_of_a_linear_output_layer():
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_linear_output_layer_pair_by_pair(name, monkeypatch):
-    torch.manual_seed(7)
-    model, batch = build(output_layer="linear", **needed_by(name)).double().train(), sample()
+    model, batch = build(seed=7, output_layer="linear", **needed_by(name)).double().train(), sample()
     found = []
     for separable in (True, False):
         if not separable:
@@ -243,8 +242,7 @@ def test_a_linear_output_layer_pair_by_pair(name, monkeypatch):
 @needs_autocast
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_autocast_trains_finitely(name):
-    torch.manual_seed(7)
-    model = build(**needed_by(name)).train()
+    model = build(seed=7, **needed_by(name)).train()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss, _, sums = criterion(objective=name).train()(model, sample())
     loss.backward()

@@ -75,8 +75,7 @@ LATENT += [("lstm_posterior_small", "marginal"), ("lstm_latent_first_order_small
 def test_latent_objectives(arch, objective):
     results = []
     for options in ({}, BFLOAT16):
-        torch.manual_seed(1)
-        model = build_translator(arch, dropout=0.0, **options).train()
+        model = build_translator(arch, seed=1, dropout=0.0, **options).train()
         loss, *_ = criterion(objective=objective).train()(model, sample())
         loss.backward()
         results.append((loss.detach(), {n: p.grad for n, p in model.named_parameters() if p.grad is not None}))

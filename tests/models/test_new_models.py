@@ -13,11 +13,7 @@ from fairseq_attn_plugin.models.attn_lstm import AttnLSTMModel
 
 @pytest.mark.parametrize("arch", ["attn_lstm", "lstm_latent_small"])
 def test_new_embeddings_alone_are_larger(arch):
-    models = []
-    for bound in (0.1, 1.0):
-        torch.manual_seed(1)
-        models.append(build(arch, embed_init_range=bound))
-    small, large = models
+    small, large = (build(arch, seed=1, embed_init_range=bound) for bound in (0.1, 1.0))
     for name, value in large.named_parameters():
         ratio = 10 if name.endswith("embed_tokens.weight") else 1
         torch.testing.assert_close(value, ratio * small.get_parameter(name), msg=name)
@@ -29,11 +25,7 @@ def test_new_embeddings_alone_are_larger(arch):
 
 @pytest.mark.parametrize("arch", ["attn_lstm", "lstm_latent_small"])
 def test_both_biases_of_torch_sum_to_the_value(arch):
-    models = []
-    for value in (None, 1.0):
-        torch.manual_seed(1)
-        models.append(build(arch, forget_bias=value))
-    drawn, model = models
+    drawn, model = (build(arch, seed=1, forget_bias=value) for value in (None, 1.0))
     theirs = dict(drawn.named_parameters())
     for lstm in (model.encoder.lstm, model.decoder.lstm):
         for name, bias in lstm.named_parameters():

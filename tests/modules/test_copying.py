@@ -110,8 +110,7 @@ def test_words_of_other_dictionaries_and_checkpoints():
 
 
 def make(**options):
-    torch.manual_seed(7)
-    return enlarged(build("attn_lstm", copy_attention=True, **options).double().eval(), 4)
+    return enlarged(build("attn_lstm", seed=7, copy_attention=True, **options).double().eval(), 4)
 
 
 @pytest.mark.parametrize("options", [{}, {"decoder_out_embed_dim": 9}, {"output_layer": "linear"}])

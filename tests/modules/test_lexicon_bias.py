@@ -37,9 +37,8 @@ def file(tmp_path):
 
 
 def make(lexicon=None, attention="soft", feeding="output", **options):
-    torch.manual_seed(7)
     options = {"attention": attention, "input_feeding": feeding, "lexicon": lexicon, **options}
-    return build("attn_lstm", **options).double().eval()
+    return build("attn_lstm", seed=7, **options).double().eval()
 
 
 def sources():

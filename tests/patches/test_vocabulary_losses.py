@@ -44,8 +44,7 @@ def task():
 
 
 def model_of(name="lstm_soft", dtype=torch.float64):
-    torch.manual_seed(5)
-    return build("attn_lstm", TASK, **MODELS[name]).to(dtype)
+    return build("attn_lstm", TASK, seed=5, **MODELS[name]).to(dtype)
 
 
 def sample():

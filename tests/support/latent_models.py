@@ -22,8 +22,7 @@ def needed_by(objective):
 
 
 def make(dtype=torch.float64, task=None, arch="lstm_latent_small", **options):
-    torch.manual_seed(7)
-    return enlarged(build(arch, task, **options).to(dtype).eval(), 4)
+    return enlarged(build(arch, task, seed=7, **options).to(dtype).eval(), 4)
 
 
 def sample(side="left", width=None, steps=None):

@@ -50,8 +50,10 @@ def fake_task(source=None, target=None, **config):
     )
 
 
-def build(arch, task=None, **options):
-    """A model of this package from its dataclass, or a stock one from a namespace."""
+def build(arch, task=None, seed=None, **options):
+    """A model of this package from its dataclass, or a stock one from a namespace; ``seed`` draws its parameters."""
+    if seed is not None:
+        torch.manual_seed(seed)
     task = task or fake_task()
     options = {**SIZES, **options}
     if arch in MODEL_DATACLASS_REGISTRY:
@@ -139,7 +141,6 @@ systems = pytest.mark.parametrize(("attention", "feeding"), SYSTEMS)
 
 
 def make(attention, feeding="output", dtype=torch.float64, **options):
-    torch.manual_seed(7)
     kind, _, attention = attention.rpartition("/")
     attention, _, bias = attention.partition("+")
     arch = "attn_lstm"
@@ -152,7 +153,7 @@ def make(attention, feeding="output", dtype=torch.float64, **options):
     if kind.startswith("latent"):
         arch = "lstm_latent_small"
         options = {"attention_score": None, "latent_posterior": "False", "structured_scale": 1.0, **options}
-    return build(arch, attention=attention, input_feeding=feeding, **options).to(dtype).eval()
+    return build(arch, seed=7, attention=attention, input_feeding=feeding, **options).to(dtype).eval()
 
 
 def watched(model):

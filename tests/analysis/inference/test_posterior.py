@@ -24,12 +24,6 @@ SYSTEMS = {
 }
 
 
-def system(name):
-    torch.manual_seed(3)
-    arch, options = SYSTEMS[name]
-    return enlarged(build(arch, **options).double().eval(), 3)
-
-
 def with_one_encoding(model, one, step, place):
     """log p(y_step) of one sentence where the context of that step is A h_place, by the model's own forward pass."""
     decoder, calls = model.decoder, []
@@ -79,7 +73,8 @@ def single(batch, row):
 @pytest.mark.parametrize("name", SYSTEMS)
 @torch.no_grad()
 def test_equals_a_forward_pass_for_each_encoding(name):
-    model, batch = system(name), longest_first(sample())
+    arch, options = SYSTEMS[name]
+    model, batch = enlarged(build(arch, seed=3, **options).double().eval(), 3), longest_first(sample())
     found = exact_posterior(model, batch, "here")
     assert found.shape == (*batch["target"].shape, batch["net_input"]["src_tokens"].size(1))
     moved = 0.0
@@ -120,8 +115,7 @@ def test_a_lexicon_counts_with_the_one_word(tmp_path):
     """Its bias is that of the source word of the encoding."""
     (tmp_path / "lexicon").write_text("".join(f"w{i}\tw{i % 15}\t0.9\t5\n" for i in range(20)))
     task = fake_task()
-    torch.manual_seed(3)
-    model = build("lstm_soft", task).eval()
+    model = build("lstm_soft", task, seed=3).eval()
     batch = sample()
     before = exact_posterior(model, batch, "here")
     model.decoder.lexicon.read(str(tmp_path / "lexicon"), task.source_dictionary, task.target_dictionary)
