@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from fairseq import options
-from fairseq.data import Dictionary, LanguagePairDataset, data_utils
+from fairseq.data import LanguagePairDataset, data_utils
 from fairseq.data.bucket_pad_length_dataset import get_buckets
 from in_process import run_tool
+from models_for_tests import dictionary
 from resuming import differences
 from training import train
 
@@ -107,11 +108,9 @@ def test_a_data_set_with_buckets_has_every_sentence_in_few_shapes():
     """Buckets are lower percentiles."""
     sizes = np.array(LENGTHS)
     assert get_buckets(sizes, 3).tolist() == [4, 6, 12] and get_buckets(sizes, 1).tolist() == [12]
-    dictionary = Dictionary()
-    for number in range(20):
-        dictionary.add_symbol(f"w{number}")
+    words = dictionary()
     sentences = [torch.cat([torch.arange(4, 3 + length), torch.tensor([2])]) for length in LENGTHS]
-    data = LanguagePairDataset(sentences, sizes, dictionary, sentences, sizes, dictionary, num_buckets=3)
+    data = LanguagePairDataset(sentences, sizes, words, sentences, sizes, words, num_buckets=3)
     with data_utils.numpy_seed(1):
         batches = data.batch_by_size(data.ordered_indices(), max_tokens=24)
     assert sorted(index for batch in batches for index in batch) == list(range(len(LENGTHS)))

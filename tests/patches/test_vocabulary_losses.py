@@ -25,15 +25,12 @@ MODELS = {
     "no attention": {"decoder_attention": "False"},
     "penalties": {"attention_bias": "fertility"},
 }
+SMOOTHED = {"sentence_avg": False, "label_smoothing": 0.1}
 STOCK = {
     "cross_entropy": lambda **options: CrossEntropyCriterion(TASK, **{"sentence_avg": False, **options}),
-    "smoothed": lambda **options: LabelSmoothedCrossEntropyCriterion(
-        TASK, **{"sentence_avg": False, "label_smoothing": 0.1, **options}
-    ),
+    "smoothed": lambda **options: LabelSmoothedCrossEntropyCriterion(TASK, **{**SMOOTHED, **options}),
     "with_alignment": lambda: LabelSmoothedCrossEntropyCriterionWithAlignment(TASK, False, 0.1, 0.05),
-    "guided": lambda **options: GuidedAlignmentCriterion(
-        GuidedAlignmentConfig(**{"sentence_avg": False, "label_smoothing": 0.1, **options}), TASK
-    ),
+    "guided": lambda **options: GuidedAlignmentCriterion(GuidedAlignmentConfig(**{**SMOOTHED, **options}), TASK),
 }
 
 
