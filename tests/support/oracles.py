@@ -422,16 +422,6 @@ def expected_stops(probabilities, last):
     return torch.stack(result)
 
 
-def hard_stop(scores, start, lossy):
-    """The word at which the reader stops who starts at ``start``, or None."""
-    if start is None:
-        return None
-    for j in range(start, len(scores)):
-        if scores[j] > 0 or (j == len(scores) - 1 and not lossy):
-            return j
-    return None
-
-
 def chunk(stops, energies, size):
     """Soft attention to the ``size`` words up to each stop."""
     result = list(torch.zeros_like(stops))
@@ -457,10 +447,11 @@ def weights(module, scores, energies, history):
             probabilities[-1] = torch.ones_like(scores[0])
         stops = expected_stops(probabilities, last)
     else:
-        place = hard_stop(scores, int(last.argmax()) if last.any() else None, lossy)
-        stops = torch.zeros_like(scores)
-        if place is not None:
-            stops[place] = 1.0
+        stops, start = torch.zeros_like(scores), int(last.argmax()) if last.any() else size
+        for j in range(start, size):
+            if scores[j] > 0 or (j == size - 1 and not lossy):
+                stops[j] = 1.0
+                break
     result = stops if energies is None else chunk(stops, energies, module.config.chunk)
     result = result.clone()
     result.stops = stops

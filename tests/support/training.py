@@ -62,12 +62,8 @@ def generate(data: object, checkpoint: object, *options: object) -> Lines:
     from in_process import run_tool
 
     command = ["fairseq-generate", data, "--user-dir", USER_DIR, "--path", checkpoint, "--gen-subset", "test", "--cpu"]
-    return lines_by_kind(run_tool(*command, "--no-progress-bar", *options).stdout)
-
-
-def lines_by_kind(output: str) -> Lines:
     result: Lines = {}
-    for line in output.splitlines():
+    for line in run_tool(*command, "--no-progress-bar", *options).stdout.splitlines():
         match = re.match(r"([A-Z])-(\d+)\t(.*)", line)
         if match:
             result.setdefault(match[1], {})[int(match[2])] = match[3].split("\t")
