@@ -121,14 +121,6 @@ def with_nan(model):
     return changed
 
 
-def tools(data, path):
-    """The lines of all that reads a checkpoint in order to use its model."""
-    options = [data, "--user-dir", USER_DIR, "--path", path]
-    yield run_tool("fairseq-generate", *options, fails=True).error
-    yield run_tool("fairseq-interactive", *options, stdin="ama\n", fails=True).error
-    yield line_of(load_models, str(data), str(path), cpu=True)  # fairseq-attn extract, serve and the others
-
-
 def trainings(data, path, out):
     command = training_command(data, out / "run", *TINY["lstm_soft"], "--disable-validation", updates=2)
     for option in ("--restore-file", "--finetune-from-model"):
@@ -147,7 +139,10 @@ def test_broken_or_unusable(name, state, tiny_data, tmp_path):
 def test_every_tool_has_the_line(state, tiny_data, tmp_path):
     path, exported = tmp_path / "file.pt", tmp_path / "exported.pt"
     save(BROKEN["bare state dict"](state), path)
-    lines = [*tools(tiny_data, path), *trainings(tiny_data, path, tmp_path)]
+    lines, options = list(trainings(tiny_data, path, tmp_path)), [tiny_data, "--user-dir", USER_DIR, "--path", path]
+    for tool in ("generate", "interactive"):
+        lines.append(run_tool(f"fairseq-{tool}", *options, stdin="ama\n", fails=True).error)
+    lines.append(line_of(load_models, str(tiny_data), str(path), cpu=True))  # fairseq-attn extract, serve and others
     lines += [line_of(export_direction, str(path), "xx-yy", str(exported)), line_of(data_of, str(path))]
     assert all("it is a bare state dict" in line and str(path) in line for line in lines), lines
     assert not exported.exists()

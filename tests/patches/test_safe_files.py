@@ -179,20 +179,6 @@ def test_no_module_of_fairseq_has_the_builtin():
     assert len(calling) > 15 and set(calling.values()) == {literal}, calling
 
 
-def build_arch(arch, texts):
-    options = argparse.Namespace(arch=arch, criterion="adaptive_loss", **texts)
-    ARCH_CONFIG_REGISTRY[arch](options)
-    models.build_model(options, fake_task(), True)
-
-
-def build_translation(folder, texts):
-    sides = dict.fromkeys(("source_lang", "target_lang", "encoder_langtok"))
-    options = argparse.Namespace(task="multilingual_translation", data=str(folder), lang_pairs="xx-yy", **sides)
-    options.training, options.decoder_langtok, options.max_source_positions = True, False, 16
-    vars(options).update(left_pad_target="False", **texts)
-    tasks.setup_task(options)
-
-
 @pytest.mark.parametrize(
     ("name", "option"),
     [("lstm", "adaptive_softmax_cutoff"), ("fconv", "encoder_layers"), ("multilingual", "left_pad_source")],
@@ -205,7 +191,15 @@ def test_no_option_runs_code(name, option, tmp_path, monkeypatch):
     texts = {option: f"open({str(made)!r}, 'w')"}
 
     def build():
-        build_translation(tmp_path, texts) if name == "multilingual" else build_arch(name, texts)
+        if name != "multilingual":
+            options = argparse.Namespace(arch=name, criterion="adaptive_loss", **texts)
+            ARCH_CONFIG_REGISTRY[name](options)
+            return models.build_model(options, fake_task(), True)
+        sides = dict.fromkeys(("source_lang", "target_lang", "encoder_langtok"))
+        options = argparse.Namespace(task="multilingual_translation", data=str(tmp_path), lang_pairs="xx-yy", **sides)
+        options.training, options.decoder_langtok, options.max_source_positions = True, False, 16
+        vars(options).update(left_pad_target="False", **texts)
+        return tasks.setup_task(options)
 
     with pytest.raises(OptionError, match=f"--{option.replace('_', '-')} .*: must be a literal"):
         build()

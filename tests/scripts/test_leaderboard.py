@@ -16,11 +16,6 @@ from fairseq_attn_plugin.errors import OptionError
 WORDS = "a house by the river has two red windows and one small door".split()
 
 
-def corpus():
-    rng = random.Random(1)
-    return [" ".join(rng.choices(WORDS, k=rng.randint(3, 12))) for _ in range(120)]
-
-
 def translate(references, errors, seed):
     """The references with a share of wrong words, and some words missing."""
     rng = random.Random(seed)
@@ -31,7 +26,8 @@ def translate(references, errors, seed):
     return lines
 
 
-REFERENCES = corpus()
+DRAW = random.Random(1)
+REFERENCES = [" ".join(DRAW.choices(WORDS, k=DRAW.randint(3, 12))) for _ in range(120)]
 OUTPUTS = {
     "lstm_soft": [translate(REFERENCES, 0.3, seed) for seed in (1, 2)],
     "better": [translate(REFERENCES, 0.2, seed) for seed in (3, 4, 5)],
@@ -46,11 +42,6 @@ def statistics(lines):
     return [[score.sys_len, score.ref_len, *score.counts] for score in scores]
 
 
-def scores_of(samples=1000, **outputs):
-    counts = {name: [bleu_statistics(statistics(lines)) for lines in seeds] for name, seeds in outputs.items()}
-    return score_bleu(counts, "lstm_soft", samples)
-
-
 def corpus_bleu(lines):
     return BLEU(tokenize="none", lowercase=True, force=True).corpus_score(lines, [REFERENCES]).score
 
@@ -60,7 +51,8 @@ def test_one_seed_agrees_with_sacrebleus_tests():
     one = {name: seeds[:1] for name, seeds in OUTPUTS.items()}
     one["near"] = [translate(REFERENCES, 0.25, 11)]
     named = [(name, seeds[0]) for name, seeds in one.items()]
-    ours = scores_of(2000, **one)
+    counts = {name: [bleu_statistics(statistics(lines)) for lines in seeds] for name, seeds in one.items()}
+    ours = score_bleu(counts, "lstm_soft", 2000)
     for kind in ("bs", "ar"):
         metric = BLEU(tokenize="none", lowercase=True, force=True, references=[REFERENCES])
         _, results = PairedTest(named, {"BLEU": metric}, None, test_type=kind, n_samples=2000)()

@@ -69,18 +69,13 @@ def test_one_fairseq_is_chosen_everywhere_and_setup_py_agrees(python, machine):
     machine = {"platform_machine": "arm64", **machine}
     (pinned,) = [one for one, _ in fairseqs().values() if applies(one, python, machine)]
     assert (pinned.name == "ve-fairseq") == (machine == LINUX and python != "3.13")
-    declared = [Requirement(line) for line in declared_by_setup_py()]
-    (wanted,) = [one for one in declared if "fairseq" in one.name and applies(one, python, machine)]
-    assert wanted.name == pinned.name
-    assert str(pinned.specifier).lstrip("=") in wanted.specifier
-
-
-def declared_by_setup_py():
-    """``install_requires`` as setup.py gives it to setuptools."""
     path = REPO / "setup.py"
     with mock.patch("setuptools.setup") as called:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), {"__file__": str(path)})
-    return called.call_args.kwargs["install_requires"]
+    declared = map(Requirement, called.call_args.kwargs["install_requires"])
+    (wanted,) = [one for one in declared if "fairseq" in one.name and applies(one, python, machine)]
+    assert wanted.name == pinned.name
+    assert str(pinned.specifier).lstrip("=") in wanted.specifier
 
 
 # --- the Python that scripts/setup.sh takes

@@ -91,17 +91,12 @@ def test_one_scale(tmp_path, monkeypatch):
         assert bar.get_ylim() == (0, greatest)
 
 
-def boxes_of(figure):
-    """The panels with everything around them, in pixels, and without the scale."""
-    renderer = figure.canvas.get_renderer()
-    return [axes.get_tightbbox(renderer) for axes in figure.axes[:-1]]
-
-
 def test_panels_do_not_overlap_and_tops_are_level(tmp_path, monkeypatch):
     figures = kept_figures(monkeypatch)
     long = Panel(np.zeros((2, 2)), ["averyverylongsourceword", "b"], ["averyveryverylongtargetword", "d"], "l" * 60)
     heatmaps([panel(3, 4), long, panel(6, 1), long, panel(1, 3)], tmp_path / "a.png")
-    boxes = boxes_of(figures[0])
+    # the panels with everything around them, in pixels, and without the scale
+    boxes = [axes.get_tightbbox(figures[0].canvas.get_renderer()) for axes in figures[0].axes[:-1]]
     for number, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[number + 1 :])
     tops = [axes.get_position().y1 for axes in figures[0].axes[:-1]]

@@ -104,13 +104,6 @@ def test_gold_links_of_words_and_of_their_pieces():
     assert panel.possible == {(0, 0), (1, 1), (1, 2), (2, 1), (2, 2)}
 
 
-def latent(number, names):
-    one = record(number, "a b", "x y")
-    for shift, name in enumerate(names, 1):
-        one.weights[name] = np.roll(one.attention, shift, axis=1)
-    return one
-
-
 @pytest.mark.parametrize(
     ("names", "options", "labels"),
     [
@@ -123,8 +116,10 @@ def latent(number, names):
 )
 def test_which_matrices(tmp_path, drawn, names, options, labels):
     soft = write_records(tmp_path / "soft.jsonl", records=[record(0, "a b", "x y")])
-    header = {"weights": ("attention", *names)}
-    elbo = write_records(tmp_path / "elbo.jsonl", "elbo", records=[latent(0, names)], **header)
+    latent = record(0, "a b", "x y")
+    for shift, name in enumerate(names, 1):
+        latent.weights[name] = np.roll(latent.attention, shift, axis=1)
+    elbo = write_records(tmp_path / "elbo.jsonl", "elbo", records=[latent], weights=("attention", *names))
     plot(soft, elbo, "--out", tmp_path / "a.png", "--sentences", 0, *options)
     panels = drawn["a.png"]
     assert [panel.label for panel in panels] == labels

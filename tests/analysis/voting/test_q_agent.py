@@ -139,15 +139,11 @@ def learnable(horizon=4, cost=0.68):
     return path, States.of(path, start[kept], source)
 
 
-def ideal_hops(path, cost):
-    """Hops until the first one that is not worth its cost."""
-    return best_values(path, cost).gt(0).int().cumprod(1).sum(1)
-
-
 def test_learns_the_exact_values_and_policy():
     cost = 0.68
     path, states = learnable(cost=cost)
-    exact, ideal = best_values(path, cost), ideal_hops(path, cost)
+    exact = best_values(path, cost)
+    ideal = exact.gt(0).int().cumprod(1).sum(1)  # hops until the first one that is not worth its cost
     possible = path.words.ge(0)
     # there is something to learn: to go on, to stop at once or later
     assert len(ideal) > 40 and len(set(ideal.tolist())) == 5
