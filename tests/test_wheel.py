@@ -18,9 +18,8 @@ from cli import REPO, usual_environment
 def wheel(tmp_path_factory):
     """The wheel, built from a copy of what it is made of."""
     folder = tmp_path_factory.mktemp("wheel")
-    ignore = shutil.ignore_patterns("__pycache__")
     for name in ("fairseq_attn_plugin", "configs", "scripts/recipes"):
-        shutil.copytree(REPO / name, folder / "copy" / name, ignore=ignore)
+        shutil.copytree(REPO / name, folder / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPO / name, folder / "copy" / name)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]

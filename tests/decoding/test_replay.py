@@ -108,9 +108,8 @@ def test_every_option(options, several, replays):
 
 
 def test_shapes_are_those_of_batches(replays):
-    model = sharpened(make("soft")).eval()
     batches = [sample(), sample(LENGTHS[1:]), sample([6] * 9), sample([9] * 9), sample([17, 9, 3])]
-    assert len(compare(replays, [model], batches).steps) == 4
+    assert len(compare(replays, [sharpened(make("soft")).eval()], batches).steps) == 4
 
 
 @pytest.mark.parametrize("options", [{"sampling": True}, {"no_repeat_ngram_size": 2}, {"eos_norm": 0.5}], ids=str)

@@ -58,12 +58,8 @@ def assert_nearly_equal(expected, found):
 @systems
 def test_bfloat16_is_close_to_float32(attention, feeding):
     source, previous = pad_batch(LENGTHS), targets()
-    target = previous.roll(-1, 1)
-    results = []
-    for options in ({}, BFLOAT16):
-        model = make(attention, feeding, torch.float32, **options)
-        results.append(trained(model, source, previous, target))
-    assert_nearly_equal(*results)
+    models = (make(attention, feeding, torch.float32, **options) for options in ({}, BFLOAT16))
+    assert_nearly_equal(*(trained(model, source, previous, previous.roll(-1, 1)) for model in models))
 
 
 LATENT = [("lstm_latent_small", objective) for objective in ("soft", "marginal", "elbo-enum", "hard-enum")]
@@ -172,12 +168,10 @@ def test_autocast_takes_precedence():
 
 def test_machine_without_bfloat16_computes_in_float32_and_says_so_once(monkeypatch, caplog):
     monkeypatch.setattr(precision, "has_bfloat16", lambda device: False)
-    source, previous, results = pad_batch(LENGTHS), targets(), []
+    source, previous = pad_batch(LENGTHS), targets()
+    models = (make("soft", dtype=torch.float32, **options) for options in ({}, BFLOAT16))
     with caplog.at_level(logging.WARNING):
-        for options in ({}, BFLOAT16):
-            model = make("soft", dtype=torch.float32, **options)
-            results.append(trained(model, source, previous, previous.roll(-1, 1)))
-    (loss, gradients), (other, found) = results
+        (loss, gradients), (other, found) = (trained(one, source, previous, previous.roll(-1, 1)) for one in models)
     assert torch.equal(loss, other)
     assert all(torch.equal(found[name], gradient) for name, gradient in gradients.items())
     assert [r.message for r in caplog.records] == [

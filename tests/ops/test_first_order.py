@@ -25,13 +25,8 @@ def by_paths(table, content, emissions, monotonic):
     def transition(step, past):
         logits = []
         for j in range(content.size(-1)):
-            width = j - past
-            forbidden = monotonic and past >= 0 and width < 0
-            logits.append(
-                torch.tensor(-torch.inf, dtype=content.dtype)
-                if forbidden
-                else content[step, j] + table[max(-window, min(window, width)) + window]
-            )
+            logit = content[step, j] + table[max(-window, min(window, j - past)) + window]
+            logits.append(torch.full_like(logit, -torch.inf) if monotonic and j < past else logit)
         return torch.stack(logits).softmax(0)
 
     totals, shares = [], torch.zeros_like(content)

@@ -1,7 +1,6 @@
 """Training steps as graphs. A stand-in replays on the processor what a graph does: it writes results where they were
 at its capture. tests/test_gpu.py has the real ones."""
 
-import copy
 import gc
 import logging
 import weakref
@@ -67,11 +66,9 @@ def batches(count=4):
     """Of one shape, with different words and numbers of words."""
     found = []
     for seed in range(count):
-        sample = copy.deepcopy(latent_models.sample())
-        draw = torch.Generator().manual_seed(seed)
-        target = sample["target"]
-        words = torch.randint(4, 15, target.shape, generator=draw)
-        sample["target"] = torch.where(target.eq(1), target, words)
+        sample = latent_models.sample()
+        target, draw = sample["target"], torch.Generator().manual_seed(seed)
+        sample["target"] = torch.where(target.eq(1), target, torch.randint(4, 15, target.shape, generator=draw))
         sample["target"][seed % 4, -1] = 1
         sample["ntokens"] = int(sample["target"].ne(1).sum())
         found.append(sample)

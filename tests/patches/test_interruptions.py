@@ -51,8 +51,8 @@ def sentences(tiny_data, tmp_path, monkeypatch):
         def train_step(self, samples, *args, **kwargs):
             before = self.get_num_updates()
             result = step(self, samples, *args, **kwargs)
-            again = seen.setdefault(before, [sample["id"].tolist() for sample in samples])
-            assert again == [sample["id"].tolist() for sample in samples]
+            given = [sample["id"].tolist() for sample in samples]
+            assert seen.setdefault(before, given) == given
             return result
 
         with monkeypatch.context() as patched:

@@ -63,10 +63,9 @@ def test_statistics_of_pairs(pairs):
     vectors = [sentence if pairs == "encodings" else module.score.projection(sentence) for sentence in words]
     if pairs == "centred-keys":
         vectors = [keys - keys.mean(0) for keys in vectors]
-    expected = dict(zip(("slope", "offset", "size"), oracles.pair_statistics(vectors)))
     assert {name: (term.value.item(), term.weight) for name, term in found.items()} == {
         f"pair_{name}_statistic": (pytest.approx(4 * value, rel=1e-5, abs=1e-6), 0.0)
-        for name, value in expected.items()
+        for name, value in zip(("slope", "offset", "size"), oracles.pair_statistics(vectors))
     }
 
 
@@ -80,9 +79,8 @@ def test_statistics_of_the_attention_by_their_definition():
     weights = torch.rand(len(LENGTHS), 3, max(LENGTHS), dtype=torch.float64).masked_fill(pad_mask.unsqueeze(1), 0.0)
     entropies, information = 0.0, 0.0
     for row, sentence in enumerate(words):
-        given = weights[row][~STEP_MASK[row]].tolist()
         if len(sentence) > 1:
-            shares = [[w / sum(one) for w in one] for one in given]
+            shares = [[w / sum(one) for w in one] for one in weights[row][~STEP_MASK[row]].tolist()]
             mean = [sum(column) / len(shares) for column in zip(*shares)]
             sharpness = sum(map(oracles.entropy, shares)) / math.log(len(sentence))
             entropies += sharpness

@@ -412,13 +412,8 @@ def expected_stops(probabilities, last):
     """Where a reader stops who starts at k with probability ``last[k]``: every start and every way from there."""
     result = []
     for j, stop in enumerate(probabilities):
-        reached = 0
-        for k in range(j + 1):
-            way = last[k]
-            for passed in range(k, j):
-                way = way * (1 - probabilities[passed])
-            reached = reached + way
-        result.append(stop * reached)
+        ways = (math.prod((1 - passed for passed in probabilities[k:j]), start=last[k]) for k in range(j + 1))
+        result.append(stop * sum(ways))
     return torch.stack(result)
 
 

@@ -69,9 +69,6 @@ def draw_twelve(path: Path) -> None:
     for number in range(1, 13):
         sentences = [words, words[:3] + ["dreadful"] if number == 3 else words[:4], words[:2] + ["x" * 90]]
         weights = [peak, [0.25] * 4, [0.5, 0.3, 0.2]]
-        gold = "neg" if number == 3 else "pos"
-        shares = [0.8, 0.1, 0.1]
-        documents.append(
-            Classified(str(number), "pos", 0.9, {"pos": 0.9, "neg": 0.1}, gold, sentences, weights, shares)
-        )
+        gold, found = "neg" if number == 3 else "pos", {"pos": 0.9, "neg": 0.1}
+        documents.append(Classified(str(number), "pos", 0.9, found, gold, sentences, weights, [0.8, 0.1, 0.1]))
     draw_documents(documents, path)

@@ -213,6 +213,5 @@ def test_mistakes_are_named(tiny_data, checkpoint, tmp_path):
             (["--path", "gone.pt", "--port", port], f"^--port {port}: cannot be opened: Address already in use"),
             (["--path", "gone.pt", "--port", "70000"], "--port 70000: cannot be opened: must be from 0 to 65535"),
         ]:
-            path = [] if "--path" in options else ["--path", str(checkpoint)]
             with pytest.raises(OptionError, match=message):
-                main([*given, *path, *options])
+                main([*given, *([] if "--path" in options else ["--path", str(checkpoint)]), *options])
