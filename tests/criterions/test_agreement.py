@@ -9,13 +9,7 @@ from fairseq.data.language_pair_dataset import collate
 from models_for_tests import build, dictionary, enlarged, fake_task, logged, pad_batch
 from refusals import refuses
 
-from fairseq_attn_plugin.criterions.agreement import (
-    LOSSES,
-    AgreementConfig,
-    AgreementCriterion,
-    attentions,
-    trace_bound,
-)
+from fairseq_attn_plugin.criterions import agreement
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.models.agreement_lstm import reverse_batch
 
@@ -61,14 +55,14 @@ def random_attentions(lengths, side="left", dtype=torch.float64, seed=0):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", agreement.LOSSES)
 def test_terms_equal_loops_over_words(name, side):
     forward, reverse, target, source = random_attentions(LENGTHS, side)
     for weights in (forward, reverse):
         weights.requires_grad_()
-    both = attentions(forward, reverse, target, source)
-    losses = LOSSES[name](both)
-    assert trace_bound(both).tolist() == [min(pair) for pair in LENGTHS]
+    both = agreement.attentions(forward, reverse, target, source)
+    losses = agreement.LOSSES[name](both)
+    assert agreement.trace_bound(both).tolist() == [min(pair) for pair in LENGTHS]
     words = zip(forward, reverse, target, source)
     expected = torch.stack([loop_loss(name, f[t][:, s], r[s][:, t]) for f, r, t, s in words])
     # 1e-6 is added to the weights in cross-entropy
@@ -80,7 +74,7 @@ def test_terms_equal_loops_over_words(name, side):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("spread", [True, False])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", agreement.LOSSES)
 def test_gradients_are_finite_at_exact_zeros(name, spread, dtype):
     """Sparse attentions that agree nowhere: every product is zero."""
     forward, reverse = torch.eye(3, dtype=dtype)[None], torch.eye(3, dtype=dtype)[None].roll(1, dims=2)
@@ -89,7 +83,7 @@ def test_gradients_are_finite_at_exact_zeros(name, spread, dtype):
     for weights in (forward, reverse):
         weights.requires_grad_()
     words = torch.ones(1, 3, dtype=torch.bool)
-    loss = LOSSES[name](attentions(forward, reverse, words, words)).sum()
+    loss = agreement.LOSSES[name](agreement.attentions(forward, reverse, words, words)).sum()
     assert torch.isfinite(loss) and loss.dtype == torch.float32
     # 128: fairseq's first scale of half-precision losses
     for gradient in torch.autograd.grad(128 * loss, (forward, reverse)):
@@ -98,11 +92,11 @@ def test_gradients_are_finite_at_exact_zeros(name, spread, dtype):
 
 def test_weights_that_do_not_sum_to_one_are_divided_by_their_sums():
     forward, reverse, target, source = random_attentions(LENGTHS)
-    expected = attentions(forward, reverse, target, source)
-    actual = attentions(2 * forward, 0.3 * reverse, target, source, normalized=False)
+    expected = agreement.attentions(forward, reverse, target, source)
+    actual = agreement.attentions(2 * forward, 0.3 * reverse, target, source, normalized=False)
     torch.testing.assert_close(actual[:2], expected[:2])
-    nothing = attentions(0 * forward, reverse, target, source, normalized=False)
-    assert all(torch.isfinite(loss(nothing)).all() for loss in LOSSES.values())
+    nothing = agreement.attentions(0 * forward, reverse, target, source, normalized=False)
+    assert all(torch.isfinite(loss(nothing)).all() for loss in agreement.LOSSES.values())
 
 
 # ---- model and criterion
@@ -138,11 +132,11 @@ def task_of(source, target, **config):
 
 
 def criterion(**options):
-    config = AgreementConfig()
+    config = agreement.AgreementConfig()
     config.sentence_avg = False
     for name, value in options.items():
         setattr(config, name, value)
-    return AgreementCriterion(config, SimpleNamespace(target_dictionary=dictionary(15)))
+    return agreement.AgreementCriterion(config, SimpleNamespace(target_dictionary=dictionary(15)))
 
 
 def run(model, sample, training=False, **options):
@@ -217,7 +211,7 @@ def test_weight_rises_in_the_warm_up():
 @pytest.mark.parametrize("options", [{}, {"attention_normalizer": "sparsemax"}])
 def test_every_parameter_is_trained(options):
     """By one call of the model, as data-parallel wrappers want it; with exact zeros in the weights, too."""
-    for name in LOSSES:
+    for name in agreement.LOSSES:
         model = agreement_model(**options)
         run(model, sentences(), True, agreement_loss=name)[0].backward()
         for key, parameter in model.named_parameters():
@@ -239,8 +233,8 @@ def test_term_reaches_both_directions():
 def test_workers_log_what_one_logs():
     model = agreement_model()
     parts = [run(model, sentences(rows=rows), True)[2] for rows in ([0, 3], [1, 2])]
-    one, two = (logged(AgreementCriterion, logs) for logs in ([run(model, sentences(), True)[2]], parts))
-    assert AgreementCriterion.logging_outputs_can_be_summed() and one == pytest.approx(two, rel=2e-3)
+    one, two = (logged(agreement.AgreementCriterion, logs) for logs in ([run(model, sentences(), True)[2]], parts))
+    assert agreement.AgreementCriterion.logging_outputs_can_be_summed() and one == pytest.approx(two, rel=2e-3)
     assert 0 < one["agreement"] < 1 and {"loss", "ppl", "agreement_loss", "agreement_weight"} <= set(one)
     assert {"nll_loss", "forward_ppl", "forward_nll_loss", "reverse_ppl", "reverse_nll_loss"} <= set(one)
 

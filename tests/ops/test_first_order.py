@@ -5,15 +5,7 @@ import itertools
 import pytest
 import torch
 
-from fairseq_attn_plugin.ops.likelihoods.first_order import (
-    LOG_ZERO,
-    JumpChain,
-    filtered,
-    forward_algorithm,
-    jump_chain,
-    posteriors,
-    predicted,
-)
+from fairseq_attn_plugin.ops.likelihoods import first_order
 
 POSITIONS, STEPS, WINDOW = 4, 3, 2
 
@@ -60,17 +52,17 @@ def test_equals_the_sum_over_all_paths(monotonic, padding):
     table, content, emissions = numbers()
     expected, shares = by_paths(table, content, emissions, monotonic)
     sides = {"none": (0, 0), "left": (2, 0), "right": (0, 2)}[padding]
-    wide = torch.nn.functional.pad(content, sides, value=LOG_ZERO).unsqueeze(0)
+    wide = torch.nn.functional.pad(content, sides, value=first_order.LOG_ZERO).unsqueeze(0)
     seen = torch.nn.functional.pad(emissions, sides, value=3.0).unsqueeze(0)
-    mask = wide[:, 0].eq(LOG_ZERO)
-    chain = jump_chain(table, mask, monotonic)
-    predictions, likelihoods = forward_algorithm(chain, wide, seen)
+    mask = wide[:, 0].eq(first_order.LOG_ZERO)
+    chain = first_order.jump_chain(table, mask, monotonic)
+    predictions, likelihoods = first_order.forward_algorithm(chain, wide, seen)
     torch.testing.assert_close(likelihoods[0].cumsum(0), expected, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(predictions.exp().sum(-1), torch.ones(1, STEPS, dtype=torch.float64))
     leaves = (table, content, emissions)
     found = torch.autograd.grad(likelihoods.sum(), leaves)
     torch.testing.assert_close(found, torch.autograd.grad(expected[-1], leaves), rtol=1e-10, atol=1e-12)
-    weights = posteriors(chain, wide, seen)[0]
+    weights = first_order.posteriors(chain, wide, seen)[0]
     torch.testing.assert_close(weights[:, ~mask[0]], shares, rtol=1e-10, atol=1e-12)
     assert (weights[:, mask[0]] == 0).all()
 
@@ -80,14 +72,16 @@ def test_step_by_step_and_finite_in_float32():
     draw = torch.Generator().manual_seed(3)
     content = (30 * torch.randn(1, 9, 6, generator=draw)).log_softmax(-1)
     emissions = 40 * torch.randn(1, 9, 6, generator=draw) - 60
-    chain = jump_chain(torch.linspace(-20, 20, 5), torch.zeros(1, 6, dtype=torch.bool), True)
-    predictions, likelihoods = forward_algorithm(chain, content, emissions)
+    chain = first_order.jump_chain(torch.linspace(-20, 20, 5), torch.zeros(1, 6, dtype=torch.bool), True)
+    predictions, likelihoods = first_order.forward_algorithm(chain, content, emissions)
     past = None
     for step in range(9):
-        prediction = predicted(chain, content[:, step], past)
-        past, likelihood = filtered(prediction, emissions[:, step])
+        prediction = first_order.predicted(chain, content[:, step], past)
+        past, likelihood = first_order.filtered(prediction, emissions[:, step])
         torch.testing.assert_close(prediction, predictions[:, step])
         torch.testing.assert_close(likelihood, likelihoods[:, step])
-    assert likelihoods.isfinite().all() and posteriors(chain, content, emissions).isfinite().all()
-    exact = forward_algorithm(JumpChain(*(part.double() for part in chain)), content.double(), emissions.double())[1]
+    assert likelihoods.isfinite().all() and first_order.posteriors(chain, content, emissions).isfinite().all()
+    exact = first_order.forward_algorithm(
+        first_order.JumpChain(*(part.double() for part in chain)), content.double(), emissions.double()
+    )[1]
     torch.testing.assert_close(likelihoods.double(), exact, rtol=1e-5, atol=1e-4)

@@ -14,14 +14,7 @@ from training import train, training_command
 from zoo import MODELS
 
 from fairseq_attn_plugin.errors import OptionError, one_line
-from fairseq_attn_plugin.patches.data_folders import (
-    CORPORA,
-    KEY,
-    LANGUAGES,
-    check_dictionaries,
-    hashes,
-    other_direction,
-)
+from fairseq_attn_plugin.patches import data_folders
 
 from cli import USER_DIR
 
@@ -33,7 +26,7 @@ NAME = "train.xx-yy.xx"
 
 @pytest.fixture(autouse=True)
 def installed():
-    CORPORA.install()  # not before fairseq-preprocess is imported
+    data_folders.CORPORA.install()  # not before fairseq-preprocess is imported
 
 
 @pytest.fixture
@@ -148,11 +141,11 @@ def test_multilingual_tasks_have_a_dictionary_for_each_language():
     other.add_symbol("ama")
     training = SimpleNamespace(dicts={"xx": one, "yy": other}, source_dictionary=one, target_dictionary=one)
     translating = SimpleNamespace(**{**vars(training), "target_dictionary": other})
-    stored = {KEY: hashes(training)}
-    check_dictionaries("m.pt", stored, translating)
+    stored = {data_folders.KEY: data_folders.hashes(training)}
+    data_folders.check_dictionaries("m.pt", stored, translating)
     with pytest.raises(OptionError, match="another dictionary of 'yy'"):
-        check_dictionaries("m.pt", stored, SimpleNamespace(dicts={"yy": one}))
-    assert hashes(SimpleNamespace(dicts=[one])) == {}  # of a task from elsewhere
+        data_folders.check_dictionaries("m.pt", stored, SimpleNamespace(dicts={"yy": one}))
+    assert data_folders.hashes(SimpleNamespace(dicts=[one])) == {}  # of a task from elsewhere
 
 
 @pytest.mark.parametrize(
@@ -166,4 +159,4 @@ def test_multilingual_tasks_have_a_dictionary_for_each_language():
 )
 def test_a_checkpoint_of_the_other_direction(trained, asked, other):
     task = SimpleNamespace(cfg=SimpleNamespace(source_lang=asked[0], target_lang=asked[1]))
-    assert (other_direction("m.pt", {LANGUAGES: trained}, task) is not None) == other
+    assert (data_folders.other_direction("m.pt", {data_folders.LANGUAGES: trained}, task) is not None) == other

@@ -7,17 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_attn_plugin.analysis.voting.ballots import (
-    SIGMA_FLOOR,
-    RuleResult,
-    Tally,
-    centres,
-    discretized,
-    fit_gaussian,
-    qualifies,
-    recommended,
-    satisfaction,
-)
+from fairseq_attn_plugin.analysis.voting import ballots
 from fairseq_attn_plugin.attention import build_attention
 from fairseq_attn_plugin.attention.positional.windows import Rule
 
@@ -28,7 +18,7 @@ WEIGHTS = np.array(
 
 
 def tally_of(weights, rules=("1",), ratio=1.0):
-    tally = Tally(rules)
+    tally = ballots.Tally(rules)
     tally.add(weights, ratio)
     return tally
 
@@ -36,7 +26,7 @@ def tally_of(weights, rules=("1",), ratio=1.0):
 def test_chance_is_the_mean_over_all_rankings():
     for p, size in ((1, 1), (4, 2), (5, 3)):
         ranks = np.array(list(itertools.permutations(range(1, p + 1))))
-        satisfied = satisfaction(ranks, np.broadcast_to(np.arange(p) < size, ranks.shape))
+        satisfied = ballots.satisfaction(ranks, np.broadcast_to(np.arange(p) < size, ranks.shape))
         assert satisfied["k-borda"].mean() == pytest.approx(satisfied["chance"][0])
 
 
@@ -44,15 +34,15 @@ def test_a_voter_that_gives_words_nothing_has_no_mass_and_ranks_them_by_distance
     nothing = tally_of(np.zeros((4, 4)))
     (result,) = nothing.results()
     assert result.mass == 0 and result.satisfaction["sntv"] == 100
-    fitted = fit_gaussian(nothing.offsets().offset, nothing.offsets().mass)
-    assert fitted.mean == 0 and fitted.sigma == SIGMA_FLOOR
+    fitted = ballots.fit_gaussian(nothing.offsets().offset, nothing.offsets().mass)
+    assert fitted.mean == 0 and fitted.sigma == ballots.SIGMA_FLOOR
 
 
 def test_offsets_worked_by_hand():
     offsets = tally_of(WEIGHTS).offsets()
     assert offsets.inside["1"].tolist() == pytest.approx([0, 0, 0.1, 0.25, 0.2, 0, 0])
     # mean (-.75 - 1.7 - .4 + .8 + 1.2 + .3) / 4, mean square (2.25 + 3.4 + .4 + .8 + 2.4 + .9) / 4
-    everything = fit_gaussian(offsets.offset, offsets.mass)
+    everything = ballots.fit_gaussian(offsets.offset, offsets.mass)
     assert everything.mean == pytest.approx(-0.55 / 4)
     assert everything.sigma == pytest.approx(math.sqrt(10.15 / 4 - (0.55 / 4) ** 2))
 
@@ -105,7 +95,7 @@ def test_against_a_slow_count(ratio):
     """Of one word, none on a side, longer and shorter than expected; weights in tenths, so that many tie."""
     numbers, rules = np.random.default_rng(3), ["half", "log2", "log3", "log4", "2", "7"]
     sizes = [(4, 3), (1, 5), (0, 3), (5, 0), (12, 9), (3, 20), (9, 9), (2, 2), (1, 1), (0, 2), (16, 17)]
-    tally, sentences = Tally(rules), [numbers.random((steps, words)).round(1) for words, steps in sizes]
+    tally, sentences = ballots.Tally(rules), [numbers.random((steps, words)).round(1) for words, steps in sizes]
     for weights in sentences:
         tally.add(weights, ratio)
     voters, means, offsets = slow_election([weights.tolist() for weights in sentences], ratio, rules)
@@ -132,16 +122,16 @@ def test_centres_are_those_of_the_gaussian_attention(ratio):
     output = attention.step(
         torch.zeros(1, len(steps), 4), attention.precompute(torch.zeros(1, p + 1, 6)), positions=steps.unsqueeze(0)
     )
-    own = centres(steps.numpy(), p, ratio).tolist()
+    own = ballots.centres(steps.numpy(), p, ratio).tolist()
     assert len(own) > 5
     for row, centre in zip(output.weights[0], own):
         assert row.nonzero().flatten().tolist() == [j for j in range(centre - 1, centre + 2) if j >= 0]
 
 
 def test_centres_round_halves_up_and_stay_at_the_last_word():
-    assert centres(np.arange(7), 3, 2.0).tolist() == [0, 1, 1, 2, 2, 2, 2]
+    assert ballots.centres(np.arange(7), 3, 2.0).tolist() == [0, 1, 1, 2, 2, 2, 2]
     # 7 / 1.4 and 21 / 1.4 are whole, 0.35 / 0.7 and similar quotients a half, whatever binary fractions make of them
-    assert centres(np.array([7, 21]), 40, 1.4).tolist() == [5, 15]
+    assert ballots.centres(np.array([7, 21]), 40, 1.4).tolist() == [5, 15]
 
 
 def test_gain_is_measured_against_the_next_smaller_window():
@@ -157,7 +147,7 @@ def test_gain_is_measured_against_the_next_smaller_window():
 
 def result(rule, mean_window, share, borda, gain, mean_k=1.0):
     satisfied = {"k-borda": borda, "sntv": 0.0, "bloc": 0.0, "chance": 0.0}
-    return RuleResult(rule, mean_k, mean_window, share, satisfied, 0.5, gain)
+    return ballots.RuleResult(rule, mean_k, mean_window, share, satisfied, 0.5, gain)
 
 
 def test_recommended():
@@ -168,19 +158,21 @@ def test_recommended():
         result("log2", 4.3, 0.69, 93.22, 3.05 / 1.3),
         result("half", 5.3, 0.80, 96.24, 3.02 / 1.0),
     ]
-    assert recommended(table).rule == "log2"
-    assert [qualifies(row) for row in table] == [False, True, True, False]
+    assert ballots.recommended(table).rule == "log2"
+    assert [ballots.qualifies(row) for row in table] == [False, True, True, False]
     # one word in every sentence is not a window
-    assert recommended([table[0]._replace(mean_k=0.0), table[1]._replace(gain_per_word=0.1)]).rule == "log3"
+    assert ballots.recommended([table[0]._replace(mean_k=0.0), table[1]._replace(gain_per_word=0.1)]).rule == "log3"
 
 
 def test_fit_finds_a_gaussian():
     offset = np.arange(-40, 41)
     for mean, sigma in ((0.0, 1.0), (0.3, 1.2), (-2.6, 4.0)):
-        fitted = fit_gaussian(offset, 17 * discretized(offset, mean, sigma))
+        fitted = ballots.fit_gaussian(offset, 17 * ballots.discretized(offset, mean, sigma))
         assert fitted == pytest.approx((mean, sigma, 0.0), abs=1e-6)
-    assert fit_gaussian(offset, (offset == 2).astype(float)) == pytest.approx((2.0, SIGMA_FLOOR, 0.0), abs=1e-12)
+    assert ballots.fit_gaussian(offset, (offset == 2).astype(float)) == pytest.approx(
+        (2.0, ballots.SIGMA_FLOOR, 0.0), abs=1e-12
+    )
     # half of it at -1, half at +1: sigma 1, and what the Gaussian has at neither is the distance
-    two = fit_gaussian(offset, (np.abs(offset) == 1).astype(float))
+    two = ballots.fit_gaussian(offset, (np.abs(offset) == 1).astype(float))
     elsewhere = 1 - 2 * math.exp(-0.5) / sum(math.exp(-0.5 * o * o) for o in range(-40, 41))
     assert two == pytest.approx((0.0, 1.0, elsewhere))
