@@ -23,24 +23,14 @@ def _falling(updates: int) -> "list[object]":
     return [*"--batch-size 50 --lr 0.02 --lr-scheduler polynomial_decay --total-num-update".split(), updates]
 
 
+_LATENT = "--arch lstm_latent_small --attention-hidden-dim 32 --seed 3 --criterion latent_alignment"
+_AGREEMENT = "--arch lstm_agreement_small --attention-hidden-dim 32 --criterion agreement --label-smoothing 0.01"
 # name: (updates, options). The small ones learn little; "reversal", "latent" and "agreement" learn the tiny corpus.
 MODELS: Dict[str, "tuple[int, Sequence[object]]"] = {
     **{name: (40, [*TINY[name], *_QUICK]) for name in ("lstm", "lstm_soft", "lstm_adm", "transformer")},
     "reversal": (160, ["--arch", "lstm_soft", "--embed-init-range", "1", *SIZES, *_SAID, *_falling(160)]),
-    "latent": (
-        300,
-        [
-            *("--arch lstm_latent_small --attention-hidden-dim 32 --seed 3 --criterion latent_alignment".split()),
-            *("--objective", "elbo-enum", *SIZES, *_SAID),
-        ],
-    ),
-    "agreement": (
-        120,
-        [
-            *("--arch lstm_agreement_small --attention-hidden-dim 32 --criterion agreement".split()),
-            *("--label-smoothing", 0.01, *SIZES, *_SAID, *_falling(120)),
-        ],
-    ),
+    "latent": (300, [*_LATENT.split(), "--objective", "elbo-enum", *SIZES, *_SAID]),
+    "agreement": (120, [*_AGREEMENT.split(), *SIZES, *_SAID, *_falling(120)]),
 }
 
 Zoo = Callable[[str], Trained]
