@@ -132,10 +132,7 @@ def task_of(source, target, **config):
 
 
 def criterion(**options):
-    config = agreement.AgreementConfig()
-    config.sentence_avg = False
-    for name, value in options.items():
-        setattr(config, name, value)
+    config = agreement.AgreementConfig(**{"sentence_avg": False, **options})
     return agreement.AgreementCriterion(config, SimpleNamespace(target_dictionary=dictionary(15)))
 
 
