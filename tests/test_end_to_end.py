@@ -37,16 +37,11 @@ def test_latent_alignments_learn_and_translate_alike_in_every_batch(arch, option
     learns(Learner(short_data, arch, *options.split()), 1500)
 
 
-@pytest.fixture(scope="module")
-def ordered_data(once):
-    """As the short corpus, but the words of the target, spelt backwards, are in the order of the source."""
-    return once("ordered", lambda root: make_corpus(root, root / "bin", 4, 6, ordered=True)) / "bin"
-
-
 @pytest.mark.parametrize("attention", ["monotonic", "gaussian"])
-def test_positions_learn_and_align(attention, ordered_data):
-    """The reversed order of the tiny corpus is beyond them."""
-    one = learns(Learner(ordered_data, "attn_lstm", "--attention", attention), ordered=True)
+def test_positions_learn_and_align(attention, once):
+    """The words of the target, spelt backwards, are in the order of the source: the reversed order is beyond them."""
+    data = once("ordered", lambda root: make_corpus(root, root / "bin", 4, 6, ordered=True)) / "bin"
+    one = learns(Learner(data, "attn_lstm", "--attention", attention), ordered=True)
     for number in one.right if attention == "gaussian" else ():
         words = len(one.words[number]) - 1
         assert one.links[number][:words] == [(place, place) for place in range(words)]

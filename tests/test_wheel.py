@@ -15,8 +15,8 @@ from cli import REPO, usual_environment
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel, built from a copy of what it is made of."""
+def site(tmp_path_factory):
+    """The content of the wheel, built from a copy of what it is made of, as site-packages has it."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in ("fairseq_attn_plugin", "configs", "scripts/recipes"):
         shutil.copytree(REPO / name, folder / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -25,15 +25,9 @@ def wheel(tmp_path_factory):
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
     subprocess.run([*command, "--wheel-dir", str(folder), str(folder / "copy")], check=True, capture_output=True)
     (path,) = folder.glob("*.whl")
-    return path
-
-
-@pytest.fixture(scope="module")
-def site(wheel):
-    """A folder with the content of the wheel, as site-packages has it."""
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(wheel.parent / "site")
-    return wheel.parent / "site"
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
 
 
 def test_the_wheel_holds_every_file_of_the_package(site):

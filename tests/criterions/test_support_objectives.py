@@ -71,11 +71,6 @@ def test_no_more_vocabulary_projections_than_the_support_has_positions(monkeypat
     assert support <= sum(rows) <= 4 / 3 * support < weights.numel()
 
 
-def top(batch, renormalize, count):
-    settings = Settings(own=TopKConfig(count, renormalize))
-    return OBJECTIVES["topk-marginal"](batch, settings, MovingAverage())
-
-
 @pytest.mark.parametrize("renormalize", [False, True])
 def test_marginal_of_the_most_probable_positions(renormalize):
     parts = leaves(SOURCES)
@@ -87,7 +82,7 @@ def test_marginal_of_the_most_probable_positions(renormalize):
         return -torch.log((p * f[best].exp()).sum())
 
     expected = sum(word(p, f) for p, _, f, _ in words(batch))
-    terms = top(batch, renormalize, 2)
+    terms = OBJECTIVES["topk-marginal"](batch, Settings(own=TopKConfig(2, renormalize)), MovingAverage())
     torch.testing.assert_close(terms.loss, expected)
     torch.testing.assert_close(terms.reconstruction, expected.detach())
     torch.testing.assert_close(gradients(terms.loss, parts), gradients(expected, parts), rtol=1e-9, atol=1e-11)

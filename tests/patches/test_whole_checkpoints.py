@@ -36,14 +36,6 @@ def trained(tiny_data, once):
     return once("whole_checkpoints", make)
 
 
-@pytest.fixture
-def run(tiny_data, trained, tmp_path):
-    """A copy of the trained folder, and the training of one more epoch in it."""
-    folder = tmp_path / "run"
-    shutil.copytree(trained, folder)
-    return folder, command(tiny_data, "lstm_soft", folder)
-
-
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -83,9 +75,10 @@ def test_links(tmp_path):
 
 
 @pytest.mark.parametrize("failing", [1, 2])
-def test_no_room_for_a_checkpoint_or_for_a_copy(run, failing, monkeypatch):
-    folder, words = run
-    before, calls = contents(folder), []
+def test_no_room_for_a_checkpoint_or_for_a_copy(failing, tiny_data, trained, tmp_path, monkeypatch):
+    """In the training of one more epoch."""
+    folder = shutil.copytree(trained, tmp_path / "run")
+    words, before, calls = command(tiny_data, "lstm_soft", folder), contents(folder), []
 
     def fsync(descriptor):
         calls.append(descriptor)

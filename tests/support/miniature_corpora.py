@@ -25,10 +25,6 @@ def files_of(folder: Path) -> Dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
-def lines_of(folder: Path, split: str, language: str) -> List[str]:
-    return (folder / f"{split}.{language}").read_text(encoding="utf-8").split("\n")[:-1]
-
-
 def sentences(count: int, seed: int) -> Tuple[List[str], List[str]]:
     """Distinct English sentences and a foreign side, word for word spelt backwards."""
     choices = [(a, v, b) for a in NOUNS for v in VERBS for b in NOUNS]

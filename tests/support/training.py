@@ -73,8 +73,3 @@ def generate(data: object, checkpoint: object, *options: object) -> Lines:
 def right_lines(lines: Lines) -> List[int]:
     """The sentences whose first hypothesis is the reference."""
     return [i for i in lines["T"] if lines["H"][i][1] == lines["T"][i][0]]
-
-
-def soft_weights(lines: Dict[int, List[str]]) -> List[List[List[float]]]:
-    """The matrices of ``--print-alignment soft``, by sentence."""
-    return [[[float(p) for p in row.split(",")] for row in line[0].split()] for _, line in sorted(lines.items())]

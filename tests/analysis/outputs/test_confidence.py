@@ -59,19 +59,15 @@ def test_correlations_are_those_of_scipy():
         correlate({"x": [1, 2]}, [1, 2])
 
 
-def corpus(folder, count=8):
-    """Sentences whose attention is the sharper, the greater their number."""
-    records = []
-    for number in range(count):
-        weights = np.eye(4) * (number + 1) + np.full((4, 4), 0.5)
-        weights = weights / weights.sum(1, keepdims=True)
-        target = ["the", "dog", "slee@@", "ps"][:3] if number > 4 else ["a", f"x{number}", "y"]
-        records.append(record(number, f"a b{number} c", " ".join(target), weights, reference="the dog sleeps"))
-    return write_records(folder / "x.jsonl", records=records, target="beam 5"), records
-
-
 def test_confidence_prints_a_table_and_writes_figures(tmp_path, capsys):
-    path, records = corpus(tmp_path)
+    """Of sentences whose attention is the sharper, the greater their number."""
+    records = []
+    for number in range(8):
+        weights = np.eye(4) * (number + 1) + np.full((4, 4), 0.5)
+        target = "the dog slee@@" if number > 4 else f"a x{number} y"
+        weights = weights / weights.sum(1, keepdims=True)
+        records.append(record(number, f"a b{number} c", target, weights, reference="the dog sleeps"))
+    path = write_records(tmp_path / "x.jsonl", records=records, target="beam 5")
     cli.main(["confidence", f"s.seed1={path}", f"s.seed2={path}", "--samples", "50", "--json", f"{tmp_path}/c.json"])
     assert capsys.readouterr().out.count("| confidence |") == 2
     found = json.loads((tmp_path / "c.json").read_text())["systems"]["s.seed1"]

@@ -29,24 +29,17 @@ def teacher(zoo):
     return zoo("reversal").last
 
 
-@pytest.fixture(scope="module")
-def votes(tiny_data, teacher):
-    """Rows of weights of every sentence of the split valid."""
-    loaded = load_models(str(tiny_data), str(teacher), cpu=True)
-    return [record.attention[:-1, :-1] for record in extract(loaded, SplitSentences(loaded, "valid"))]
-
-
 def hold(capsys, data, *options):
     cli.main(["election", str(data), "--path", *map(str, options), "--cpu"])
     return capsys.readouterr().out
 
 
-def test_json_and_table_have_the_counts_of_the_votes(tiny_data, teacher, votes, tmp_path, capsys):
+def test_json_and_table_have_the_counts_of_the_votes(tiny_data, teacher, tmp_path, capsys):
     out = hold(capsys, tiny_data, teacher, "--rules", RULES, "--out", tmp_path / "a.json", "--max-tokens", 60)
     found = json.loads((tmp_path / "a.json").read_text())
-    tally = Tally(RULES.split(","))
-    for weights in votes:
-        tally.add(weights, 1.0)
+    tally, loaded = Tally(RULES.split(",")), load_models(str(tiny_data), str(teacher), cpu=True)
+    for record in extract(loaded, SplitSentences(loaded, "valid")):
+        tally.add(record.attention[:-1, :-1], 1.0)
     assert found["format"] == FORMAT and found["languages"] == ["xx", "yy"] and found["split"] == "valid"
     assert (found["sentences"], found["sentences_left_out"], found["voters"]) == (40, 0, tally.voters)
     assert found["length_ratio"] == 1.0 and 0 < found["end_of_sentence"] < 1

@@ -17,13 +17,9 @@ from cli import start_cli
 
 
 @pytest.fixture(scope="module")
-def paths(zoo):
-    return [str(zoo("reversal").last), f"density <i>={zoo('lstm_adm').last}"]
-
-
-@pytest.fixture(scope="module")
-def served(paths):
+def served(zoo):
     """The address of a server with two models."""
+    paths = [zoo("reversal").last, f"density <i>={zoo('lstm_adm').last}"]
     examples = [f"--example={text}" for text in ("ama bel cor dun", "bel <b>cor</b> ama", "dun ama bel cor ama")]
     server = start_cli("fairseq-attn", "serve", *paths, *examples, "--port", "0", "--cpu")
     try:
