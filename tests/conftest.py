@@ -1,13 +1,4 @@
-"""Fixtures for all tests, and what ``--fast`` leaves out.
-
-``tiny_data``    a tiny binarised corpus (languages xx and yy), made once for the whole run
-``short_data``   a corpus that is learnt in seconds, likewise
-``zoo``          ``zoo("lstm_soft")``: a tiny trained model, trained once for the whole run (:mod:`zoo`)
-``once``         ``once("name", make)``: a folder that ``make(folder)`` fills once for the whole run
-``warm_path``    a PATH whose commands start from a warm process (:mod:`warm`), for shell scripts
-``real_data``    the folder of the real corpora, where there is one
-``bfloat16``     products are computed in bfloat16 where a test asks for it, whatever the machine
-"""
+"""Fixtures for all tests, and what ``--fast`` leaves out."""
 
 import gc
 import os
@@ -41,6 +32,8 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def once(shared_folder: Path) -> Once:
+    """``once("name", make)``: a folder that ``make(folder)`` fills once for the whole run."""
+
     def folder_of(name: str, make: Callable[[Path], object]) -> Path:
         with made_once(shared_folder / name) as missing:
             if missing:
@@ -52,7 +45,7 @@ def once(shared_folder: Path) -> Once:
 
 @pytest.fixture(scope="session")
 def tiny_data(once: Once) -> Path:
-    """Folder that ``fairseq-preprocess`` made (languages xx and yy): 400 / 40 / 40 short sentences.
+    """Folder that ``fairseq-preprocess`` made (languages xx and yy), once for the run: 400 / 40 / 40 short sentences.
 
     The plain text of every split is next to it, in ``tiny_data.parent / "text"``. Neither is to be written to.
     """
@@ -66,12 +59,13 @@ def tiny_data(once: Once) -> Path:
 
 @pytest.fixture(scope="session")
 def short_data(once: Once) -> Path:
-    """As the tiny corpus, in sentences of 2 to 4 of six words."""
+    """As the tiny corpus, in sentences of 2 to 4 of six words, which are learnt in seconds."""
     return once("short", lambda root: make_corpus(root, root / "bin", 4, 6)) / "bin"
 
 
 @pytest.fixture(scope="session")
 def zoo(shared_folder: Path, tiny_data: Path) -> Zoo:
+    """``zoo("lstm_soft")``: a tiny trained model, trained once for the whole run (:mod:`zoo`)."""
     return open_zoo(shared_folder / "zoo", lambda: tiny_data)
 
 
@@ -89,6 +83,7 @@ def commands_stay_warm() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def warm_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A PATH whose commands start from a warm process (:mod:`warm`), for shell scripts."""
     folder = warm.folder_of_commands(tmp_path_factory.mktemp("warm"), usual_environment())
     return os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
 
@@ -142,6 +137,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def bfloat16(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Products are computed in bfloat16 where a test asks for it, whatever the machine."""
     from fairseq_attn_plugin.ops import packed, precision
 
     precision._of_this_machine.cache_clear()
