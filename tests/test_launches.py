@@ -60,9 +60,12 @@ def test_no_mechanism_waits_for_the_host(attention, feeding):
     assert len(found) == attention.startswith("latent-linear")  # whether its sums were safe, once at the end
 
 
-@pytest.mark.parametrize("normalizer", NORMALIZERS.names())
-def test_no_normalizer_waits_for_the_host(normalizer):
-    assert not waits(models.make("soft", "output", torch.float32, attention_normalizer=normalizer))
+NORMALIZED = [{"attention_normalizer": name} for name in NORMALIZERS.names()]
+
+
+@pytest.mark.parametrize("options", [*NORMALIZED, {"copy_attention": True}], ids=str)
+def test_no_normalizer_and_no_copy_waits_for_the_host(options):
+    assert not waits(models.make("soft", "output", torch.float32, **options))
 
 
 def test_a_trained_ratio_waits_once():
@@ -82,10 +85,6 @@ def test_posterior_attention_waits_once_for_its_sums_and_once_for_the_loss():
     for objective, times in (("soft", 1), ("marginal", 2)):
         model = build("lstm_posterior_small", latent_posterior="False", output_layer="linear").float()
         assert len(waits(model, latent_models.criterion(objective=objective))) == times
-
-
-def test_copying_does_not_wait_for_the_host():
-    assert not waits(models.make("soft", "output", torch.float32, copy_attention=True))
 
 
 # ---- results of what a GPU computes otherwise, on the processor

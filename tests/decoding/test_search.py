@@ -159,9 +159,9 @@ def test_every_option(number, options):
     assert assert_same(*both(models, **options)) >= len(LENGTHS)
 
 
-@pytest.mark.parametrize("kind", ["shared", "half"])
-def test_other_models(kind):
-    assert assert_same(*both(models_of(kind)))
+@pytest.mark.parametrize(("kind", "first"), [("shared", None), ("half", None), ("soft", 7)])
+def test_other_models_and_another_first_word(kind, first):
+    assert assert_same(*both(models_of(kind), bos=first))
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -181,10 +181,6 @@ def test_prefix_with_the_end_of_a_sentence():
     ours, theirs = both(models_of("soft"), prefix=prefix)
     assert_same(ours, theirs, attention=False)
     assert [one["tokens"].tolist() for one in ours[0]] == [[5, EOS]] * 4
-
-
-def test_first_word():
-    assert assert_same(*both(models_of("soft"), bos=7))
 
 
 def test_alignment():
