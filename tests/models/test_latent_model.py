@@ -123,7 +123,6 @@ def test_a_source_without_words_leaves_the_others_alone(name):
 @pytest.mark.parametrize("name", ["elbo-enum", "marginal"])
 @pytest.mark.parametrize("find_unused", [False, True])
 def test_data_parallel_wrapper_sees_every_parameter(name, find_unused, tmp_path):
-    """torch's own wrapper, with one worker: every parameter gets its gradient, once."""
     model = make(torch.float32).train()
     crit = criterion(objective=name).train()
     expected = make(torch.float32).train()

@@ -223,10 +223,11 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
     path = zoo("lstm").last
     line = mistake("fairseq-generate", tiny_data, "--path", path, "--max-source-positions", 5)
     assert "since max_positions=(5, " in line and "--skip-invalid-size-inputs-valid-test" in line
-    line = mistake("fairseq-generate", tiny_data, "--path", path, "--score-reference", "--print-alignment", "soft")
+    command = ["fairseq-generate", tiny_data, "--path"]
+    line = mistake(*command, path, "--score-reference", "--print-alignment", "soft")
     assert line.startswith("--print-alignment soft: must be hard with --score-reference")
-    assert mistake("fairseq-validate", tiny_data, "--path", path).startswith("--task is missing: give the task")
     for tool, options, expected in (
+        ("validate", "", "--task is missing: give the task"),
         ("validate", "--task translation", "Must specify batch size either with --max-tokens or --batch-size"),
         ("generate", "--sampling", "--sampling requires --nbest to be equal to --beam"),
         ("generate", "--lm-path none.pt", "--lm-path none.pt: no such file"),
@@ -235,17 +236,15 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
         ("generate", "-s yy -t xx", f"--source-lang yy --target-lang xx: checkpoint {path} translates from xx to yy"),
     ):
         assert mistake(f"fairseq-{tool}", tiny_data, "--path", path, *options.split()).startswith(expected)
-    line = mistake(
-        "fairseq-generate", tiny_data, "--path", zoo("lstm_soft").last, "--model-overrides", "{'dropuot': 1}"
-    )
+    line = mistake(*command, zoo("lstm_soft").last, "--model-overrides", "{'dropuot': 1}")
     assert line == "--model-overrides dropuot: is no option of the model of --path; did you mean dropout?"
-    line = mistake("fairseq-generate", tiny_data, "--path", path, "--model-overrides", "{'decoder_hidden_size': 9}")
+    line = mistake(*command, path, "--model-overrides", "{'decoder_hidden_size': 9}")
     assert "of parameters by the options {'decoder_hidden_size': 9}" in line and ".;" not in line
     state = torch.load(path)
     words = state["model"]["decoder.embed_tokens.weight"]
     state["model"]["decoder.embed_tokens.weight"] = torch.cat([words, words[:1]])
     torch.save(state, tmp_path / "other.pt")
-    line = mistake("fairseq-generate", tiny_data, "--path", f"{path}:{tmp_path}/other.pt")
+    line = mistake(*command, f"{path}:{tmp_path}/other.pt")
     assert line.startswith(f"checkpoint {tmp_path}/other.pt does not fit: ")
     assert "size mismatch for decoder.embed_tokens.weight: copying a param with shape" in line
     command = ["fairseq-train", tiny_data, "--optimizer", "sgd", "--max-tokens", 500]
@@ -254,10 +253,8 @@ def test_what_a_checkpoint_does_not_fit(zoo, tiny_data, tmp_path):
     assert f"checkpoint {path} is of architecture lstm" in line and "--arch asks for lstm_soft" in line
     line = mistake(*command, *TINY["lstm"], "--encoder-hidden-size", 20)
     assert "does not fit the model: " in line and "size mismatch for encoder.lstm.weight_ih_l0" in line
-    line = mistake(*command, *TINY["lstm"])
-    assert line.startswith(
-        f"checkpoint {path} was trained with FairseqAdam, and --optimizer asks for SGD: give the one"
-    )
+    trained = f"checkpoint {path} was trained with FairseqAdam, and --optimizer asks for SGD: give the one"
+    assert mistake(*command, *TINY["lstm"]).startswith(trained)
     line = mistake(*command, *TINY["lstm"], "--lr-scheduler", "polynomial_decay")
     assert line == "--total-num-update is missing: the chosen --lr-scheduler needs it"
 

@@ -146,7 +146,6 @@ def test_logits_of_models_that_need_them(tmp_path):
 
 @pytest.mark.parametrize("find_unused", [False, True])
 def test_data_parallel_wrapper_sees_every_parameter(find_unused, tmp_path):
-    """torch's own wrapper, with one worker: every parameter gets its gradient, once."""
     model, expected, criterion = model_of(), model_of(), STOCK["smoothed"]()
     loss = criterion(expected, sample())[0]
     loss.backward()
