@@ -128,9 +128,8 @@ def test_model(attention, feeding, dtype):
 @models.systems
 def test_steps_of_a_search_equal_the_whole(attention, feeding):
     """Hypotheses that change places, then sentences that are finished."""
-    models.assert_steps_equal_the_whole(
-        models.make(attention, feeding).to(DEVICE), pad_batch(models.LENGTHS).to(DEVICE)
-    )
+    model = models.make(attention, feeding).to(DEVICE)
+    models.assert_steps_equal_the_whole(model, pad_batch(models.LENGTHS).to(DEVICE))
 
 
 # ---- training steps as CUDA graphs

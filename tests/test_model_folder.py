@@ -125,9 +125,8 @@ def test_a_folder_that_lacks_a_file(folder, tmp_path, lost, said):
 def test_damaged_and_unfinished_folders(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "copy")
     settings = json.loads((copy / "settings.json").read_text())
-    lacks = {name: value for name, value in settings.items() if name != "normalizer"}
     for damaged in (
-        lacks,
+        {name: value for name, value in settings.items() if name != "normalizer"},
         {**settings, "languages": None},
         {**settings, "bpe": "words"},
         {**settings, "tokenizer": []},

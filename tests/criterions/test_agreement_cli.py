@@ -86,10 +86,9 @@ def test_interactive_and_validate_in_reverse(trained, tiny_data):
     options += ["--task", "translation", "--valid-subset", "valid", "--batch-size", 16, "--log-format", "json"]
     done = run_tool("fairseq-validate", *options)
     line = [text for text in done.stdout.splitlines() if "reverse_ppl" in text][-1]
-    last = trained.validations[-1]
     for name, trained_as in (("forward_ppl", "reverse_ppl"), ("reverse_ppl", "forward_ppl"), ("agreement",) * 2):
         value = float(re.search(rf'valid_{name}": "?([\d.]+)', line)[1])
-        assert value == pytest.approx(last[f"valid_{trained_as}"], abs=0.011)
+        assert value == pytest.approx(trained.validations[-1][f"valid_{trained_as}"], abs=0.011)
 
 
 def test_exported_direction_translates_alike(exported, trained, translations, tiny_data):

@@ -318,7 +318,5 @@ def test_what_the_page_says_of_the_papers_own_models():
     three = "{:.1f}, {:.1f} and {:.1f}"
     lost = [three.format(*(-one["rare_deviation"] for one in of[name])) for name in names]
     assert f"by {lost[0]} per cent with `lstm_adm`, and by {lost[1]} with soft attention" in page
-    right = [
-        "{:.1f}, {:.1f} and {:.1f}".format(*(100 * one["accuracy"]["10-99"]["f1"] for one in of[n])) for n in names
-    ]
+    right = [three.format(*(100 * one["accuracy"]["10-99"]["f1"] for one in of[name])) for name in names]
     assert f"{right[0]} against {right[1]}" in page

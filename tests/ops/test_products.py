@@ -109,9 +109,8 @@ def test_shared_weights(dtype):
                 state = torch.tanh(linear(state, shared, b if step else state))
         assert state.dtype == tensors[0].dtype
         results.append((state, *torch.autograd.grad(state.pow(2).sum(), (w, b, h))))
-    tolerance = 20 * torch.finfo(dtype).eps
     for found, expected in zip(*results):
-        assert (found - expected).norm() <= tolerance * expected.norm()
+        assert (found - expected).norm() <= 20 * torch.finfo(dtype).eps * expected.norm()
 
 
 def test_precision_ends_with_its_context():

@@ -29,8 +29,7 @@ def figures(folder, *arguments):
 
 def test_by_hand(tmp_path, capsys):
     system, gold = write(tmp_path / "fast.align", LINKS), write(tmp_path / "gold", GOLD)
-    content = figures(tmp_path, system, f"itself={gold}", "--gold", gold)
-    assert content["systems"]["fast"] == pytest.approx(
+    assert figures(tmp_path, system, f"itself={gold}", "--gold", gold)["systems"]["fast"] == pytest.approx(
         {"aer": 2 / 7, "precision": 3 / 4, "recall": 2 / 3, "f1": 12 / 17, "links": 4, "sentences_left_out": 0}
     )
     lines = capsys.readouterr().out.splitlines()

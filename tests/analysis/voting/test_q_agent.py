@@ -210,14 +210,14 @@ def test_given_embeddings(tiny_data, tmp_path):
     source = write_vectors(tmp_path, ama=at(0), bel=at(30), cor=at(60), dun=[0, 0, 1], beyond=at(1))
     target = write_vectors(tmp_path, leb=at(-10), roc=[0, 0, -1], jat=at(3))
     out = tmp_path / "words.json"
-    both = ["--embeddings", source, target]
+
     command = [str(tiny_data), "--agent", str(out), "--updates", "120"]
     for options, expected in (
         ([], ["ama", "bel", "cor"]),
         (["--horizon", "2"], ["ama", "bel"]),
         (["--hop-cost", "0.92"], ["ama"]),  # cosines 0.985, 0.866, 0.866
     ):
-        cli.main(["election", *command, *both, *options])
+        cli.main(["election", *command, "--embeddings", source, target, *options])
         assert json.loads(out.read_text())["words"] == {"leb": expected}
     # one file of both languages: ama, which both have, names itself
     merged = write_vectors(tmp_path, ama=at(0), leb=at(10), cor=at(80))

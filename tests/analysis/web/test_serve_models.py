@@ -37,14 +37,13 @@ def done(pages):
 
 
 def test_mistakes_are_named(tiny_data, zoo):
-    given = ["serve", "--cpu", "--port", "0"]
     soft = str(zoo("reversal").last)
     for options, message in [
         ([str(tiny_data), str(tiny_data), "--path", soft], "with --path, give one folder, of fairseq-preprocess"),
         ([str(tiny_data)], "is no model folder or checkpoint; give the checkpoint by --path"),
     ]:
         with pytest.raises(OptionError, match=message):
-            main([*given, *options])
+            main(["serve", "--cpu", "--port", "0", *options])
 
 
 def test_models_of_different_directions(zoo, monkeypatch):
