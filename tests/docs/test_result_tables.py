@@ -68,7 +68,7 @@ TABLES = {
             "`small-attention` at 5e-3": "small-attention_rate_5e-3",
             "`small-attention` at 3e-3": "small-attention_rate_3e-3",
             "`small-attention` at 3e-3, with a tanh": "small-attention_tanh_rate_3e-3",
-            **{f"`small-{name}` at 1e-3": f"small-{name}" for name in ("attention", "agreement")},
+            "`small-attention` at 1e-3": "small-attention",
         },
     ),
     (MECHANISMS, "Three epochs, three seeds", 0): (
