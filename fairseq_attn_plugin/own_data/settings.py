@@ -68,7 +68,8 @@ def check_model(args: argparse.Namespace) -> str:
         "--save-dir": "the folder is chosen by --out FOLDER",
         "--user-dir": "the folder of code is given by --user-dir FOLDER, before --",
         "-s --source-lang -t --target-lang": "the languages are given by --from and --to",
-        "--no-save --disable-validation": "leaves no checkpoint_best.pt, and so no model folder; leave it out",
+        "--no-save --disable-validation --checkpoint-suffix": "leaves no checkpoint_best.pt, and so no model folder; "
+        "leave it out",
         "--restore-file --reset-optimizer --reset-lr-scheduler --reset-meters --reset-dataloader": "counts again when "
         "this command continues the training; --finetune-from-model and --continue-once count once",
         "--criterion --objective": f"the criterion and its objective are chosen by --objective {objective}",

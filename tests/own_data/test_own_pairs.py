@@ -212,6 +212,7 @@ def test_the_default_objective_of_an_architecture():
     ("-- --attention foo --user-dir own", "--user-dir: the folder of code is given by --user-dir FOLDER"),
     ("-- --no-save", "--no-save: leaves no checkpoint_best.pt, and so no model folder; leave it out"),
     ("-- --disable-validation", "--disable-validation: leaves no checkpoint_best.pt"),
+    ("-- --checkpoint-suffix=-x", "--checkpoint-suffix: leaves no checkpoint_best.pt"),
     (
         "-- --restore-file x.pt",
         "--restore-file: counts again when this command continues .*; --finetune",
