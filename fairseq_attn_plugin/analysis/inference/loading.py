@@ -60,7 +60,8 @@ def load_models(
     if not Path(data).is_dir():
         raise OptionError(f"data folder {data}: is not there; give the one that fairseq-preprocess --destdir wrote")
     # the corpus is read in full, without padding, and without the alignments that a model may have been trained with
-    read = {"load_alignments": False, "truncate_source": False, "num_batch_buckets": 0}
+    read: Dict[str, Any] = {"load_alignments": False, "truncate_source": False, "num_batch_buckets": 0}
+    read["eval_bleu"] = False  # what the training's validations translated with is not needed
     settings = {**read, **(overrides or {}), "data": data}
     try:
         models, saved, task = checkpoint_utils.load_model_ensemble_and_task(
@@ -121,6 +122,8 @@ def load_split(loaded: LoadedModels, split: str, translations: bool = True) -> A
         # fairseq fails to open such a file, and its message names neither file nor reason
         if binary.is_file() and binary.stat().st_size == 0:
             raise empty
+        if binary.is_file() or binary.with_suffix("").is_file():  # another --dataset-impl than that of the training?
+            loaded.task.cfg.dataset_impl = None if binary.is_file() else "raw"  # fairseq tells binary ones apart
     loaded.task.load_dataset(split)
     dataset = loaded.task.dataset(split)
     if translations and getattr(dataset, "tgt", None) is None:

@@ -1,6 +1,7 @@
 """fairseq-attn extract: the attention of every sentence is that of the model, whatever the batch and the model."""
 
 import json
+import shutil
 from argparse import Namespace
 from itertools import islice
 
@@ -227,17 +228,23 @@ def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path, capsys
     assert any("@@" in token for record in records for token in record.source)
 
 
-def test_a_training_with_buckets_leaves_no_padding_in_the_sentences(tiny_data, checkpoint, tmp_path):
+def test_what_a_training_read_and_validated_with_does_not_matter(tiny_data, checkpoint, tmp_path):
+    """Padding to buckets, another format of the data, and BLEU by a tokeniser that is not installed."""
     saved = torch.load(checkpoint, weights_only=False)
-    saved["cfg"]["task"]["num_batch_buckets"] = 2
-    torch.save(saved, tmp_path / "buckets.pt")
+    saved["cfg"]["task"].update(num_batch_buckets=2, dataset_impl="raw", eval_bleu=True, eval_bleu_detok="absent")
+    torch.save(saved, tmp_path / "trained.pt")
+    text = tiny_data.parent / "text"
+    for language in ("xx", "yy"):
+        shutil.copy(tiny_data / f"dict.{language}.txt", tmp_path)
+        shutil.copy(text / f"test.{language}", tmp_path / f"test.xx-yy.{language}")
     found = []
-    for path in (checkpoint, tmp_path / "buckets.pt"):
-        loaded = load_models(str(tiny_data), str(path), cpu=True)
+    for data, path in ((tiny_data, checkpoint), (tiny_data, tmp_path / "trained.pt"), (tmp_path, checkpoint)):
+        loaded = load_models(str(data), str(path), cpu=True)
         found.append(list(extract(loaded, SplitSentences(loaded, "test"))))
-    for one, other in zip(*found):
-        assert (one.source, one.target) == (other.source, other.target)
-        np.testing.assert_array_equal(one.attention, other.attention)
+    for one, *others in zip(*found):
+        for other in others:
+            assert (one.source, one.target) == (other.source, other.target)
+            np.testing.assert_array_equal(one.attention, other.attention)
 
 
 def test_every_sentence_may_be_left_out(tiny_data, checkpoint, tmp_path, capsys):
