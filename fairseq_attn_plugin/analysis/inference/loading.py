@@ -10,10 +10,12 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from fairseq import checkpoint_utils, utils
+from fairseq.data import data_utils
 
 import fairseq_attn_plugin  # noqa: F401  (registers the architectures)
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import parse_overrides
+from fairseq_attn_plugin.patches.data_folders import languages_of
 from fairseq_attn_plugin.patches.trained_models import check_names
 
 
@@ -62,6 +64,10 @@ def load_models(
     # the corpus is read in full, without padding, and without the alignments that a model may have been trained with
     read: Dict[str, Any] = {"load_alignments": False, "truncate_source": False, "num_batch_buckets": 0}
     read["eval_bleu"] = False  # what the training's validations translated with is not needed
+    first = utils.split_paths(path)[0]
+    if None in data_utils.infer_language_pair(data) and os.path.isfile(first):  # it has no more than dictionaries
+        languages = languages_of(checkpoint_utils.load_checkpoint_to_cpu(first))
+        read.update(zip(("source_lang", "target_lang"), languages))
     settings = {**read, **(overrides or {}), "data": data}
     try:
         models, saved, task = checkpoint_utils.load_model_ensemble_and_task(
@@ -94,6 +100,7 @@ def data_of(path: str, remedy: str = "name its dictionaries' folder by --data") 
     data = getattr(task, "data", None)
     if not isinstance(data, str) or not data:
         raise OptionError(f"{path}: names no data folder; must be a translation model")
+    data = utils.split_paths(data)[0]  # of several, which are parts of one corpus, it has the dictionaries and test
     if not Path(data).is_dir():
         raise OptionError(f"{path}: was trained on {data}, which is not there; {remedy}")
     return str(data)

@@ -1,5 +1,7 @@
 """A checkpoint as a translator: alone, without its data folder, and in batches."""
 
+import os
+import shutil
 import sys
 
 import numpy as np
@@ -68,6 +70,19 @@ def test_a_folder_that_is_not_there(command, zoo, tmp_path):
     said = "moved.pt: was trained on nowhere, which is not there; name its dictionaries' folder first, and .* --path"
     with pytest.raises(OptionError, match=said):
         main([*command, str(tmp_path / "moved.pt")])
+
+
+def test_dictionaries_are_enough(tiny_data, zoo, tmp_path, capsys):
+    """Of a training whose data, in several folders, named the languages."""
+    for language in ("xx", "yy"):
+        shutil.copy(tiny_data / f"dict.{language}.txt", tmp_path)
+    state = torch.load(zoo("reversal").last, weights_only=False)
+    state["cfg"]["task"]["data"] = os.pathsep.join([str(tmp_path), "nowhere"])
+    torch.save(state, tmp_path / "moved.pt")
+    for words in ([str(zoo("reversal").last)], [str(tmp_path / "moved.pt")]):
+        main(["translate", *words, "--beam", "1", "ama bel cor"])
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
 
 
 def test_joiners_and_soft_hyphens_stay():
