@@ -77,7 +77,7 @@ def load_classifier(data: str, path: str, cpu: bool = False, overrides: Optional
         OptionError: the model is of another kind or lacks an option of ``overrides``, or the folder has other labels
             than the training
     """
-    settings = {"shorten_method": "truncate", **(overrides or {}), "data": data}
+    settings = {"shorten_method": "truncate", "shorten_data_split_list": "", **(overrides or {}), "data": data}
     models, saved, task = checkpoint_utils.load_model_ensemble_and_task([path], arg_overrides=settings)
     model = models[0]
     if not isinstance(model, HANModel):

@@ -181,6 +181,14 @@ def test_long_documents_are_cut(classifier):
     assert [sample.cut for sample in split_samples(classifier, "test")] == [size > limit for size in sizes]
 
 
+def test_a_training_that_cuts_its_own_split_alone_does_not_lengthen_others(data, trained, tmp_path):
+    saved = torch.load(trained.path, weights_only=False)
+    saved["cfg"]["task"].update(max_positions=6, shorten_data_split_list="train")
+    torch.save(saved, tmp_path / "cut.pt")
+    samples = split_samples(load_classifier(str(data), str(tmp_path / "cut.pt"), cpu=True), "test")
+    assert max(len(sample.tokens) for sample in samples) == 6
+
+
 def test_long_documents_of_a_split_are_cut_and_counted_or_refused(data, caplog):
     long = sum(sum(map(len, d.sentences)) + len(d.sentences) > 20 for d in corpus(30, 1))
     assert 0 < long < 30
