@@ -6,6 +6,9 @@ a sentence that is longer than the options allow is found before anything is tra
 
 from typing import Any, Dict, Optional
 
+import torch
+from fairseq.data import data_utils
+
 from fairseq_attn_plugin.errors import OptionError
 
 from .messages import explained
@@ -30,8 +33,10 @@ def _looking_ahead(_loaded: Any, cfg: Any, trainer: Any, **_options: Any) -> Non
             "checkpoint_best.pt would be the worst; add --maximize-best-checkpoint-metric"
         )
     dummy = trainer._dummy_batch  # of the training data, which a process without a batch takes
-    for subset in trainer.cfg.dataset.valid_subset.split(","):
-        trainer.get_valid_iterator(subset)
+    # the noise of the training data is drawn next, as it would be without a look ahead
+    with data_utils.numpy_seed(trainer.cfg.common.seed), torch.random.fork_rng(devices=[]):
+        for subset in trainer.cfg.dataset.valid_subset.split(","):
+            trainer.get_valid_iterator(subset)
     trainer._dummy_batch = dummy
 
 
