@@ -91,7 +91,13 @@ def sayings():
     yield f"{against(E10_SLOW, *slow)}, p = {p(E10_SLOW, *slow):.3f}"
     own = "multi30k-de-en-paper-models"
     yield f"{deviations(own, 'mqt')} against {deviations(own, 'soft')} per cent; over keys"
-    level = ((own, 2), ("tatoeba-de-en-epoch4", 2), ("ro-en-epoch8", 2), ("tatoeba-en-vi-epoch30", 2))
+    level = (
+        (own, 2),
+        (f"{own}-lr3e-3", 2),
+        ("tatoeba-de-en-epoch4", 2),
+        ("ro-en-epoch8", 2),
+        ("tatoeba-en-vi-epoch30", 2),
+    )
     for file, digits in (("iwslt15-vi-en", 3), ("tatoeba-en-es-epoch12", 3), *level):
         yield f"{against(file, 'lstm_adm', 'lstm_soft')}, p = {p(file, 'lstm_adm', 'lstm_soft'):.{digits}f}"
     yield f"`mqt` loses {lost(E10_SLOW, 'mqt')} per cent of them, soft attention {lost(E10_SLOW, 'soft')}, soft"
