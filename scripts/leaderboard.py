@@ -68,10 +68,11 @@ def read_runs(path: Path) -> Dict[str, List[Run]]:
             run = json.loads(line)
             if "statistics" not in run:
                 continue  # it was stopped early, and is not of all sentences
-            run["counts"] = bleu_statistics([[int(n) for n in line.split()] for line in run["statistics"]["sentences"]])
+            run["counts"] = bleu_statistics([[*map(int, one.split())] for one in run["statistics"]["sentences"]])
             run["bleu"]["tokenized"]["score"]
-            twice = run["seed"] in [one["seed"] for one in systems.setdefault(run["system"], [])]
-            systems[run["system"]].append(run)
+            others = systems.setdefault(run["system"], [])
+            twice = run["seed"] in [one["seed"] for one in others]
+            others.append(run)
         except (TypeError, ValueError, KeyError):
             raise OptionError(
                 f"{path}: line {number} is not a run with system, seed, bleu and statistics of sentences"

@@ -74,9 +74,9 @@ def run_quietly(
         except SystemExit:
             process.terminate()
             raise
+        except BrokenPipeError:  # of the reader of this program's output
+            raise
         except OSError as error:
-            if isinstance(error, BrokenPipeError):  # of the reader of this program's output
-                raise
             process.terminate()
             rest = "make room, and the same command does what is left"
             raise OptionError(f"{log}: cannot be written: {error.strerror}; {rest}") from None

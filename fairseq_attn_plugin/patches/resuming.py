@@ -337,8 +337,9 @@ def _where_there_is_something_to_do(load: Callable[..., Any], cfg: Any, trainer:
     path = cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt")
     last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
     begins = cfg.restore_file == "checkpoint_last.pt" or os.path.abspath(path) == os.path.abspath(last)
-    is_new, once = not PathManager.exists(last), getattr(cfg, "continue_once", None)
-    if begins and is_new and once is not None and not PathManager.isfile(once):
+    is_new = not PathManager.exists(last)
+    once = getattr(cfg, "continue_once", None) if begins and is_new else None
+    if once is not None and not PathManager.isfile(once):
         raise OptionError(f"--continue-once {once}: no such file; leave it out to begin in --save-dir {cfg.save_dir}")
     if not begins and not PathManager.isfile(path):
         raise OptionError(
@@ -350,7 +351,7 @@ def _where_there_is_something_to_do(load: Callable[..., Any], cfg: Any, trainer:
         trainer._previous_training_time = 0  # that of another training, which --stop-time-hours does not limit
     limit = None if extra_state is None else _limit(trainer, iterator, getattr(stops_early(), "num_runs", 0))
     if limit is not None:
-        place = path if not begins else once if is_new and once is not None else cfg.save_dir
+        place = once or (cfg.save_dir if begins else path)
         logger.info(
             f"nothing to do: the training in {place} has ended after {trainer.get_num_updates()} updates by "
             f"{limit}; a higher value continues it"

@@ -32,7 +32,7 @@ fi
 
 for MODEL in $ARCH; do
   RUN=$OUT/all/$MODEL.seed$SEED
-  mkdir -p "$RUN" && exec 9>>"$RUN/lock"
+  mkdir -p "$RUN"; exec 9>>"$RUN/lock"
   type -P flock >/dev/null && ! flock -n 9 && echo "$RUN: another process works there; wait" >&2 && exit 1
   [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
   [ "$(cat "$RUN/options")" = "$*" ] ||

@@ -34,7 +34,7 @@ if [ ! -d "$BIN" ]; then
   [ -d "$BIN" ] || mv "$BIN.part.$$" "$BIN"
 fi
 [ "${1:-}" != prepare ] || exit 0
-mkdir -p "$RUN" && exec 9>>"$RUN/lock"
+mkdir -p "$RUN"; exec 9>>"$RUN/lock"
 type -P flock >/dev/null && ! flock -n 9 && echo "$RUN: another process works there; wait" >&2 && exit 1
 [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
 [ "$(cat "$RUN/options")" = "$*" ] ||

@@ -36,7 +36,7 @@ for FOLD in $FOLDS; do
   for MODEL in $ARCH; do
     RUN=$DIR/$MODEL.seed$SEED EPOCHS=10
     [ "$MODEL" != han_flat ] || EPOCHS=15 # it learns more slowly, in epochs that take a fifth of the time
-    mkdir -p "$RUN" && exec 9>>"$RUN/lock"
+    mkdir -p "$RUN"; exec 9>>"$RUN/lock"
     type -P flock >/dev/null && ! flock -n 9 && echo "$RUN: another process works there; wait" >&2 && exit 1
     [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
     [ "$(cat "$RUN/options")" = "$*" ] ||

@@ -40,7 +40,7 @@ for SYSTEM in teacher mask mask-words gaussian election-model; do
     gaussian) MODEL=("${FROM[@]}" --arch lstm_gaussian --lr 2e-3 --max-epoch 6 --force-anneal 5) ;;
     *) MODEL=("${FROM[@]}" --arch lstm_election --election-table "$WORDS" --lr 2e-3 --max-epoch 6 --force-anneal 5) ;;
   esac
-  mkdir -p "$RUN" && exec 9>>"$RUN/lock"
+  mkdir -p "$RUN"; exec 9>>"$RUN/lock"
   type -P flock >/dev/null && ! flock -n 9 && echo "$RUN: another process works there; wait" >&2 && exit 1
   [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
   [ "$(cat "$RUN/options")" = "$*" ] ||

@@ -152,6 +152,10 @@ def test_one_process_works_in_the_folder_of_a_training(name, tmp_path):
         done = record(name, tmp_path, check=False)
     assert done.returncode == 1 and done.stderr == f"{lock.parent}: another process works there; wait\n"
     assert lock.stat().st_size == 0 and record(name, tmp_path).commands
+    shutil.rmtree(lock.parent)
+    lock.parent.touch()  # a folder that cannot be made is no folder of another process
+    done = record(name, tmp_path, check=False)
+    assert done.returncode == 1 and done.stderr.endswith(": File exists\n")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -61,18 +61,16 @@ def load_models(
         raise OptionError(f"{data}: give one data folder at a time, since each numbers its own sentences")
     if not Path(data).is_dir():
         raise OptionError(f"data folder {data}: is not there; give the one that fairseq-preprocess --destdir wrote")
-    # the corpus is read in full, without padding, and without the alignments that a model may have been trained with
-    read: Dict[str, Any] = {"load_alignments": False, "truncate_source": False, "num_batch_buckets": 0}
-    read["eval_bleu"] = False  # what the training's validations translated with is not needed
-    first = utils.split_paths(path)[0]
-    if None in data_utils.infer_language_pair(data) and os.path.isfile(first):  # it has no more than dictionaries
-        languages = languages_of(checkpoint_utils.load_checkpoint_to_cpu(first))
+    # the corpus is read in full, without padding, and without the alignments and the BLEU of the training
+    read: Dict[str, Any] = dict.fromkeys(("load_alignments", "truncate_source", "eval_bleu"), False)
+    read["num_batch_buckets"] = 0
+    paths = utils.split_paths(path)
+    if None in data_utils.infer_language_pair(data) and os.path.isfile(paths[0]):  # it has no more than dictionaries
+        languages = languages_of(checkpoint_utils.load_checkpoint_to_cpu(paths[0]))
         read.update(zip(("source_lang", "target_lang"), languages))
     settings = {**read, **(overrides or {}), "data": data}
     try:
-        models, saved, task = checkpoint_utils.load_model_ensemble_and_task(
-            utils.split_paths(path), arg_overrides=settings
-        )
+        models, saved, task = checkpoint_utils.load_model_ensemble_and_task(paths, arg_overrides=settings)
     except FileNotFoundError as error:
         name = Path(error.filename or "")
         if name.parent != Path(data):
@@ -126,11 +124,14 @@ def load_split(loaded: LoadedModels, split: str, translations: bool = True) -> A
     empty = OptionError(f"--gen-subset {split}: is empty; it has no sentence to read")
     for pair in (f"{source}-{target}", f"{target}-{source}"):
         binary = Path(loaded.task.cfg.data, f"{split}.{pair}.{source}.bin")
-        # fairseq fails to open such a file, and its message names neither file nor reason
-        if binary.is_file() and binary.stat().st_size == 0:
-            raise empty
-        if binary.is_file() or binary.with_suffix("").is_file():  # another --dataset-impl than that of the training?
-            loaded.task.cfg.dataset_impl = None if binary.is_file() else "raw"  # fairseq tells binary ones apart
+        # the format of the files, which may be another than that of the training
+        if binary.is_file():
+            # fairseq fails to open such a file, and its message names neither file nor reason
+            if binary.stat().st_size == 0:
+                raise empty
+            loaded.task.cfg.dataset_impl = None  # fairseq tells binary formats apart
+        elif binary.with_suffix("").is_file():
+            loaded.task.cfg.dataset_impl = "raw"
     loaded.task.load_dataset(split)
     dataset = loaded.task.dataset(split)
     if translations and getattr(dataset, "tgt", None) is None:

@@ -210,7 +210,6 @@ def test_given_embeddings(tiny_data, tmp_path):
     source = write_vectors(tmp_path, ama=at(0), bel=at(30), cor=at(60), dun=[0, 0, 1], beyond=at(1))
     target = write_vectors(tmp_path, leb=at(-10), roc=[0, 0, -1], jat=at(3))
     out = tmp_path / "words.json"
-
     command = [str(tiny_data), "--agent", str(out), "--updates", "120"]
     for options, expected in (
         ([], ["ama", "bel", "cor"]),
