@@ -18,7 +18,7 @@ from fairseq_attn_plugin.analysis.inference.segmenter import Segmenter, add_text
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import check_unread, parse_overrides
 from fairseq_attn_plugin.ranges import check_search
-from fairseq_attn_plugin.text.subwords import vocabulary_subwords
+from fairseq_attn_plugin.text.subwords import pair_subwords
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> None:
     }
     text = Text(
         lowercase=segmenter.lowercase,
-        subwords=vocabulary_subwords(loaded.task.source_dictionary),
+        subwords=pair_subwords(loaded.task),
         bpe_codes=args.bpe_codes,
         sentencepiece_model=args.sentencepiece_model,
         tokenizer=moses if args.tokenizer == "moses" else None,

@@ -40,6 +40,13 @@ def vocabulary_subwords(dictionary: Any) -> str:
     return subwords_of(dictionary.symbols[dictionary.nspecial :])[0]
 
 
+def pair_subwords(task: Any) -> str:
+    """How the words of both sides of a task were split: as those of its target, or ``bpe`` if only its source has marks
+    of BPE, since ``bpe`` reads tokens without marks as words."""
+    found = [vocabulary_subwords(side) for side in (task.source_dictionary, task.target_dictionary)]
+    return "bpe" if found == ["bpe", "none"] else found[1]
+
+
 def word_count(words: Sequence[int]) -> int:
     """The number of words, given the word index of each subword."""
     return words[-1] + 1 if words else 0

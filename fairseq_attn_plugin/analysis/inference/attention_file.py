@@ -20,7 +20,7 @@ from fairseq_attn_plugin.analysis.records.writer import RecordWriter
 from fairseq_attn_plugin.checkpoints import architecture
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import ModelFolder
-from fairseq_attn_plugin.text.subwords import vocabulary_subwords
+from fairseq_attn_plugin.text.subwords import pair_subwords
 from fairseq_attn_plugin.writing import PathLike
 
 
@@ -61,7 +61,7 @@ def describe_extraction(
         target_lang=loaded.languages[1],
         split=sentences.name,
         target="reference" if extraction.beam is None else f"beam {extraction.beam}",
-        subwords=vocabulary_subwords(loaded.task.target_dictionary),
+        subwords=pair_subwords(loaded.task),
         sentences=len(sentences),
         weights=extraction.names(loaded.models),
         options={key: value for key, value in about.items() if value not in (None, {}, [], "")},

@@ -25,7 +25,7 @@ from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence, symbols_of
 from fairseq_attn_plugin.analysis.outputs.reading import unknown_in_reference
 from fairseq_attn_plugin.analysis.records.record import Record
-from fairseq_attn_plugin.text.subwords import spell, vocabulary_subwords
+from fairseq_attn_plugin.text.subwords import pair_subwords, spell
 
 BLOCK = 400  # sentences in memory at a time, which are sorted by length together
 
@@ -89,7 +89,7 @@ def _records(
     matrices: Dict[str, Tensor],
     beam: bool,
 ) -> Iterator[Record]:
-    subwords = vocabulary_subwords(loaded.task.target_dictionary)
+    subwords = pair_subwords(loaded.task)
     matrices = {name: matrix.cpu() for name, matrix in matrices.items()}
     for row, number in enumerate(sample["id"].tolist()):
         one = batch[number]

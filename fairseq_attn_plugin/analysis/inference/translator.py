@@ -34,7 +34,7 @@ from fairseq_attn_plugin.decoding.options import DecodingOptions
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import open_model_folder
 from fairseq_attn_plugin.options import parse_overrides
-from fairseq_attn_plugin.text.subwords import vocabulary_subwords
+from fairseq_attn_plugin.text.subwords import pair_subwords, vocabulary_subwords
 
 
 class Translator:
@@ -76,7 +76,7 @@ class Translator:
         self._segmenter = Segmenter(self.task.source_dictionary, *self.languages, **text)
         self._escapes = self.tokenizer == "moses" and not (text.get("moses_options") or {}).get("no_escape")
         self.lowercase, self.segments = self._segmenter.lowercase, self._segmenter.segments
-        self.subwords = vocabulary_subwords(self.task.source_dictionary)
+        self.subwords = pair_subwords(self.task)
         self._lock = threading.Lock()
         # a model without attention is refused now, not at the first sentence
         self._search([torch.tensor([self.task.source_dictionary.nspecial, self.task.source_dictionary.eos()])])
@@ -181,7 +181,7 @@ class Translator:
     def separates(self) -> bool:
         """Whether punctuation must be typed apart from words, since nothing separates it for the model."""
         dictionary = self.task.source_dictionary
-        joined = self.tokenizer is not None or self.subwords == "sentencepiece"
+        joined = self.tokenizer is not None or vocabulary_subwords(dictionary) == "sentencepiece"
         return not joined and any(mark in dictionary for mark in ".,?!")
 
     def encode(self, text: str) -> Tuple[List[str], Tensor]:

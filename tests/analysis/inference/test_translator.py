@@ -85,6 +85,23 @@ def test_dictionaries_are_enough(tiny_data, zoo, tmp_path, capsys):
     assert first == second
 
 
+@pytest.mark.parametrize("side", ["xx", "yy"])
+def test_one_side_in_subwords(side, tiny_data, zoo, tmp_path):
+    """Words to subwords, as of Chinese to English, and back."""
+    for language in ("xx", "yy"):
+        words = (tiny_data / f"dict.{language}.txt").read_text()
+        (tmp_path / f"dict.{language}.txt").write_text(words.replace(" ", "@@ ") if language == side else words)
+    state = torch.load(zoo("reversal").last, weights_only=False)
+    state["cfg"]["task"].update(source_lang="xx", target_lang="yy")
+    del state["extra_state"]["dictionaries"]
+    torch.save(state, tmp_path / "model.pt")
+    in_words = Translator(str(tiny_data), str(zoo("reversal").last), beam=1, cpu=True)("ama bel")[0]
+    found = Translator(str(tmp_path), str(tmp_path / "model.pt"), beam=1, cpu=True)
+    (one,) = found("ama@@ bel@@" if side == "xx" else "ama bel")
+    assert one.text == (in_words.text if side == "xx" else in_words.text.replace(" ", "")) and one.text
+    assert one.record.source_words == (["amabel"] if side == "xx" else ["ama", "bel"])
+
+
 def test_joiners_and_soft_hyphens_stay():
     assert one_line("می\u200cخواهم  Schiff\u00adfahrt\tda\u2028\x00hier\n") == "می\u200cخواهم Schiff\u00adfahrt da hier"
 
