@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Collection, Dict, List, Mapping, Sequence
+from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from fairseq_attn_plugin.analysis.records.files import check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
@@ -19,6 +19,7 @@ from fairseq_attn_plugin.text.subwords import subwords_of
 from fairseq_attn_plugin.writing import PathLike
 
 _HYPOTHESIS = re.compile(r"H-(\d{1,18})\t(?:-?(?:[0-9.]+(?:e[-+]?\d+)?|inf|nan))(?:\t(.*))?$")  # a score, then the text
+_STOPS = (".", "!", "?", "...")
 
 
 def read_output(path: PathLike) -> List[str]:
@@ -96,10 +97,11 @@ def check_lengths(named: Mapping[str, Sequence[str]]) -> None:
             )
 
 
-def check_tokenisation(named: Mapping[str, Collection[str]]) -> None:
-    """Raises ``OptionError`` if some of the texts {name: lines} have subwords and others words.
+def check_tokenisation(named: Mapping[str, Collection[str]], stops: bool = True) -> None:
+    """Raises ``OptionError`` if some of the texts {name: lines} have subwords and others words; with ``stops`` also if
+    the full stops at the ends of lines are words in some and parts of words in others.
 
-    A text without words matches all others.
+    A text without words matches all others. Different words without their lines have no full stops.
     """
     kinds = {name: subwords_of(lines) for name, lines in named.items() if any(line.strip() for line in lines)}
     for name, (kind, token) in kinds.items():
@@ -109,6 +111,21 @@ def check_tokenisation(named: Mapping[str, Collection[str]]) -> None:
                     f"{name}: has subwords ({token}), {other} has {'none' if others_kind == 'none' else 'others'}; "
                     "join them to words, as fairseq-generate --remove-bpe does"
                 )
+    texts = {name: lines for name, lines in named.items() if stops and isinstance(lines, Sequence)}
+    apart = {name: _stops_apart(lines) for name, lines in texts.items()}
+    names = [next((name for name, found in apart.items() if found is kind), None) for kind in (True, False)]
+    if None not in names:
+        raise OptionError(
+            f"{names[0]}: has full stops apart from words, {names[1]} attached to them; tokenise all texts in the same "
+            "way"
+        )
+
+
+def _stops_apart(lines: Iterable[str]) -> Optional[bool]:
+    """Whether nearly all lines that end in a full stop have it as a word of its own; None: neither most nor few."""
+    ends = [words[-1] for words in map(str.split, lines) if words and words[-1].endswith(_STOPS)]
+    share = sum(end in _STOPS for end in ends) / len(ends) if ends else 0.5
+    return None if 0.1 < share < 0.9 else share > 0.5
 
 
 def _from_records(path: PathLike, reference: bool) -> List[str]:

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     source = None if args.source is None else read_source(args.source)
     named = {f"--reference {args.reference}": reference, **systems}
     check_lengths({**named, **({} if source is None else {f"--source {args.source}": source})})
-    check_tokenisation(named)
+    check_tokenisation(named, stops=args.tokenize == "none")  # a tokenizer of sacrebleu splits them off
     comparison = compare(systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize)
     if not args.out:
         document = Document("Outputs compared")

@@ -85,3 +85,8 @@ def test_lengths_and_tokenisation():
     for words, pieces in (("x", "klei@@ nes"), ("x", "\u2581x y"), ("klei@@ nes", "\u2581x y")):
         with pytest.raises(OptionError, match="has subwords .* join them to words, as fairseq-generate"):
             outputs.check_tokenisation({"one": [words], "two": ["", pieces]})
+    raw, tokenised = ["A dog, e.g.", "No.", "x"], ["a dog .", "z.B. !", "a ...", ""]
+    outputs.check_tokenisation({"raw": raw, "words": {".": 2, "z.B.": 1}.keys(), "mixed": ["a .", "a."]})
+    outputs.check_tokenisation({"raw": raw, "tokenised": tokenised}, stops=False)
+    with pytest.raises(OptionError, match="^tokenised: has full stops apart from words, raw attached to them; tokenis"):
+        outputs.check_tokenisation({"raw": raw, "x": ["x"], "tokenised": tokenised})
