@@ -78,8 +78,14 @@ def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespac
             if system.fault:
                 raise OptionError(system.fault)
             loaded = load_models(system.model.data if system.model else data, str(system.checkpoint), cpu=settings.cpu)
+            leader = read.reported[0] if read.reported else None
+            if leader and loaded.languages != (leader.forced.header.source_lang, leader.forced.header.target_lang):
+                raise OptionError(
+                    f"translates {'-'.join(loaded.languages)}, another direction than {leader.system.name}; choose "
+                    "those of one direction by --systems"
+                )
             found = _extract(loaded, system, folder, settings)
-            first = read.reported[0] if read.reported else found
+            first = leader or found
             if found.forced.header.sentences != first.forced.header.sentences:
                 sizes = [one.forced.header.sentences for one in (found, first)]
                 raise OptionError(f"has {sizes[0]} sentences, {first.system.name} has {sizes[1]}: another test set")

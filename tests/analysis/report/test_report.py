@@ -155,13 +155,18 @@ def test_folders_below_folders_are_systems_and_names_may_have_a_seed(tmp_path):
 
 @pytest.fixture(scope="module")
 def trained(zoo, tmp_path_factory):
-    """Two systems, and two folders that are not systems."""
+    """Two systems, two folders that are not systems, and a system of the other direction."""
     folder = tmp_path_factory.mktemp("systems")
     content = zoo("lstm_soft").last.read_bytes()
     found = {"lstm_soft": content, "lstm_latent": zoo("latent").last.read_bytes(), "broken": content[:1000]}
     for name, data in {**found, "text": b"no checkpoint"}.items():
         (folder / name).mkdir()
         (folder / name / "checkpoint_best.pt").write_bytes(data)
+    state = torch.load(zoo("lstm_soft").last, weights_only=False)
+    state["cfg"]["task"].update(source_lang="yy", target_lang="xx")
+    del state["extra_state"]["dictionaries"]
+    (folder / "reverse").mkdir()
+    torch.save(state, folder / "reverse" / "checkpoint_best.pt")
     return folder
 
 
@@ -174,7 +179,8 @@ def test_report(tiny_data, trained, tmp_path, capsys):
     command += ["--beam", "2", "--gold", str(gold)]
     cli.main(command)
     printed = capsys.readouterr()
-    assert printed.err.count("left out:") == 2 and "broken: left out: checkpoint" in printed.err
+    assert printed.err.count("left out:") == 3 and "broken: left out: checkpoint" in printed.err
+    assert "reverse: left out: translates yy-xx, another direction than lstm_latent; choose" in printed.err
     markdown, html = re.sub(" +", " ", (out / "report.md").read_text()), (out / "report.html").read_text()
     assert markdown.startswith("# Attention of 2 systems, xx-yy\n") and "<title>Attention of 2 systems, xx" in html
     for heading in ("Systems", "Attention as an alignment", "Rare and frequent words", "Left out"):
