@@ -40,6 +40,7 @@ class _Read:
     source: List[str] = field(default_factory=list)
     reference: List[str] = field(default_factory=list)
     outputs: Dict[str, List[str]] = field(default_factory=dict)  # translations of each training
+    left_out: Dict[str, int] = field(default_factory=dict)  # sentences that are too long for a training
     training: Optional[Mapping[str, int]] = None  # counts of the words of the training text's target side
     alignments: Optional[List[GoldAlignment]] = None
 
@@ -84,7 +85,8 @@ def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespac
                     f"translates {'-'.join(loaded.languages)}, another direction than {leader.system.name}; choose "
                     "those of one direction by --systems"
                 )
-            found = _extract(loaded, system, folder, settings)
+            sentences = _sentences(loaded, system, settings)
+            found = _extract(loaded, system, sentences, folder, settings)
             first = leader or found
             if found.forced.header.sentences != first.forced.header.sentences:
                 sizes = [one.forced.header.sentences for one in (found, first)]
@@ -98,25 +100,27 @@ def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespac
             continue
         if len(read.reported) == 1:
             read.training = _training_words(loaded)
-            _read_corpus(read, settings)
+            _read_corpus(read, sentences, settings)
         # a sentence that is too long for a model has an empty translation
         read.outputs[system.name] = [""] * len(read.reference)
-        for record in read.reported[-1].beam:
+        read.left_out[system.name] = len(read.reference)
+        for record in found.beam:
             read.outputs[system.name][record.id] = " ".join(record.target_words)
-        del loaded
+            read.left_out[system.name] -= 1
+        del loaded, sentences
         gc.collect()
     return read
 
 
-def _read_corpus(read: _Read, settings: Namespace) -> None:
-    """Reads the texts and the gold alignments."""
-    forced = read.reported[0].forced
-    read.source, read.reference = [""] * forced.header.sentences, [""] * forced.header.sentences
-    lengths: List[Optional[Tuple[int, int]]] = [None] * forced.header.sentences
-    for record in forced:
-        read.source[record.id] = " ".join(record.source_words)
-        read.reference[record.id] = unknown_in_reference(" ".join(record.target_words))
-        lengths[record.id] = (len(record.source_words), len(record.target_words))
+def _read_corpus(read: _Read, sentences: Any, settings: Namespace) -> None:
+    """Reads the texts, also of sentences that are too long for the first model, and the gold alignments."""
+    subwords = read.reported[0].forced.header.subwords
+    lengths: List[Optional[Tuple[int, int]]] = []
+    for one in sentences(0):
+        source, target = spell(one.source_tokens, subwords), spell(one.target_tokens, subwords)
+        read.source.append(" ".join(source))
+        read.reference.append(unknown_in_reference(" ".join(target)))
+        lengths.append((len(source), len(target)))
     if settings.gold is not None:
         read.alignments = read_gold(settings.gold, settings.one_based, lengths)
 
@@ -169,6 +173,11 @@ def _document(read: _Read, out: Path, settings: Namespace) -> Document:
         f"{counted(about.sentences, 'sentence')} ({about.split}). Attention is measured with the reference forced; "
         f"translations are from beam search of width {settings.beam}."
     )
+    for name in filter(read.left_out.get, read.left_out):
+        document.paragraph(
+            f"Too long for {name}: {counted(read.left_out[name], 'sentence')}. Their translations are empty; its "
+            "perplexity and attention are those of the others."
+        )
     if len(shown) < len(read.reported):
         document.paragraph(
             "Trainings that differ in the seed only are one system: means over the seeds, in brackets their standard "
@@ -199,12 +208,13 @@ def _document(read: _Read, out: Path, settings: Namespace) -> Document:
     return document
 
 
-def _extract(loaded: LoadedModels, system: System, folder: Path, settings: Namespace) -> Reported:
-    sentences: Any
+def _sentences(loaded: LoadedModels, system: System, settings: Namespace) -> Any:
     if system.model is not None and settings.gen_subset == "test":
-        sentences = test_sentences(system.model, loaded)  # a folder that was copied has no other data
-    else:
-        sentences = SplitSentences(loaded, settings.gen_subset)
+        return test_sentences(system.model, loaded)  # a folder that was copied has no other data
+    return SplitSentences(loaded, settings.gen_subset)
+
+
+def _extract(loaded: LoadedModels, system: System, sentences: Any, folder: Path, settings: Namespace) -> Reported:
     paths = []
     for width in (None, settings.beam):
         path = folder / f"{system.name}.{'reference' if width is None else 'beam'}.jsonl"

@@ -14,6 +14,7 @@ from refusals import refuses
 from sacrebleu.metrics import BLEU
 
 from fairseq_attn_plugin import cli
+from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.analysis.outputs.significance import score_systems
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import open_records
@@ -100,7 +101,8 @@ def test_measures_of_a_row_without_weights(tmp_path):
 def test_an_unknown_word_of_the_reference_matches_no_output(tmp_path):
     forced = open_records(write_records(tmp_path / "x.jsonl", pairs=[("a", "the <unk>")]))
     read = building._Read([SimpleNamespace(forced=forced)])
-    building._read_corpus(read, SimpleNamespace(gold=None))
+    sentence = SourceSentence(0, None, None, ["a"], ["the", "<unk>"])
+    building._read_corpus(read, lambda start: [sentence], SimpleNamespace(gold=None))
     assert (read.source, read.reference) == (["a"], ["the <<unk>>"])
 
 
@@ -232,12 +234,14 @@ def test_spread():
 
 @pytest.fixture(scope="module")
 def grid(zoo, tmp_path_factory):
-    """Two systems with two seeds each, as fairseq-hydra-train -m leaves them; a seed is noise on the parameters."""
+    """Two systems with two seeds each, as fairseq-hydra-train -m leaves them; a seed is noise on the parameters. Some
+    sentences are too long for the first one."""
     folder = tmp_path_factory.mktemp("grid")
     for name in ("lstm_soft", "lstm_adm"):
         for seed in (1, 2):
             state = torch.load(zoo(name).last, weights_only=False)
             state["cfg"]["common"]["seed"] = seed
+            state["cfg"]["task"]["max_source_positions"] = 6 if name == "lstm_adm" else 1024
             torch.manual_seed(seed)
             for value in state["model"].values():
                 value += 0.1 * torch.randn_like(value) if value.is_floating_point() else 0
@@ -274,6 +278,9 @@ def test_report_of_a_sweep(tiny_data, grid, tmp_path, monkeypatch):
     assert set(adm) >= {"chrF2", "TER", "p", "\u00b1", "perplexity"} and "(" in adm["perplexity"]
     assert len(list((out / "outputs").rglob("*.txt"))) == 4
     assert (out / "reference.txt").read_text().splitlines() == reference
+    source = (tiny_data.parent / "text" / "test.xx").read_text().splitlines()
+    count = sum(len(line.split()) > 5 for line in source)
+    assert re.findall(r"Too long for .*: (\d+) sentences", (out / "report.md").read_text()) == [str(count)] * 2
     # a seed that the baseline alone has takes no part in the comparison
     left = shutil.copytree(grid, tmp_path / "left", ignore=shutil.ignore_patterns("lstm_adm.seed2"))
     compared = []
