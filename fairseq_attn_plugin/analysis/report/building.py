@@ -21,7 +21,7 @@ from fairseq_attn_plugin.analysis.outputs import frequency
 from fairseq_attn_plugin.analysis.outputs.reading import unknown_in_reference
 from fairseq_attn_plugin.analysis.outputs.significance import score_systems
 from fairseq_attn_plugin.analysis.pages.document import Document
-from fairseq_attn_plugin.analysis.records.files import open_records
+from fairseq_attn_plugin.analysis.records.files import check_same, open_records
 from fairseq_attn_plugin.analysis.report import sections
 from fairseq_attn_plugin.analysis.report.systems import Reported, System, find_systems, groups_of, measures
 from fairseq_attn_plugin.errors import OptionError, one_line
@@ -87,10 +87,8 @@ def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespac
                 )
             sentences = _sentences(loaded, system, settings)
             found = _extract(loaded, system, sentences, folder, settings)
-            first = leader or found
-            if found.forced.header.sentences != first.forced.header.sentences:
-                sizes = [one.forced.header.sentences for one in (found, first)]
-                raise OptionError(f"has {sizes[0]} sentences, {first.system.name} has {sizes[1]}: another test set")
+            if leader:
+                _check_corpus(found, leader, read.source)
             read.reported.append(found)
         except Exception as error:  # a foreign checkpoint can raise anything; the other systems are still reported
             first_line = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
@@ -110,6 +108,16 @@ def _read(systems: Sequence[System], data: str, folder: Path, settings: Namespac
         del loaded, sentences
         gc.collect()
     return read
+
+
+def _check_corpus(found: Reported, leader: Reported, source: Sequence[str]) -> None:
+    """Raises ``OptionError`` if a training has other sentences than the first one, whose ``source`` is known."""
+    sizes = [one.forced.header.sentences for one in (found, leader)]
+    if sizes[0] != sizes[1]:
+        raise OptionError(f"has {sizes[0]} sentences, {leader.system.name} has {sizes[1]}: another test set")
+    for record in found.forced:
+        theirs = leader.system.name, source[record.id].split()
+        check_same(record.id, "source", theirs, (found.system.name, record.source_words))
 
 
 def _read_corpus(read: _Read, sentences: Any, settings: Namespace) -> None:

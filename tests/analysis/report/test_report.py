@@ -106,6 +106,17 @@ def test_an_unknown_word_of_the_reference_matches_no_output(tmp_path):
     assert (read.source, read.reference) == (["a"], ["the <<unk>>"])
 
 
+@refuses(
+    (["a b"], "has 1 sentences, soft has 2: another test set"),
+    (["a b", "<unk> d ."], r"sentence 1: soft and moses have different source words \('d.' and 'd'\)"),
+)
+def test_trainings_of_other_sentences_are_no_systems(source, tmp_path):
+    pairs = [(line, "x") for line in source]
+    forced = open_records(write_records(tmp_path / "moses.jsonl", pairs=pairs))
+    leader = SimpleNamespace(forced=SimpleNamespace(header=SimpleNamespace(sentences=2)), system=System("soft", None))
+    building._check_corpus(SimpleNamespace(forced=forced, system=System("moses", None)), leader, ["a b", "c d."])
+
+
 def test_which_folders_are_systems(tmp_path):
     for file in ("b/checkpoint_last.pt", "b/checkpoint_best.pt", "a/checkpoints/checkpoint_best.pt", "c/model.pt"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
