@@ -19,13 +19,11 @@
 
 import contextlib
 import errno
-import glob
 import logging
 import os
-import re
 import shutil
 import sys
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
+from typing import Any, BinaryIO, Callable, Dict, Iterator, Optional
 
 import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY
@@ -310,13 +308,6 @@ def _copy_whole() -> None:
             return True
 
     checkpoint_utils.PathManager = WholeCopies
-
-
-def checkpoints(folder: str, suffix: str) -> List[str]:
-    """The files that trainings with this ``--checkpoint-suffix`` write, and no averages or parts of other processes."""
-    ours = r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+_-?\d+\.\d+)" + re.escape(f"{suffix}.pt")
-    paths = glob.glob(os.path.join(glob.escape(folder), "checkpoint*"))
-    return [path for path in paths if re.fullmatch(ours, os.path.basename(path))]
 
 
 WHOLE_CHECKPOINTS = Patch(

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+from fairseq.checkpoint_utils import checkpoint_paths, load_checkpoint_to_cpu
 
 import fairseq_attn_plugin  # noqa: F401  (checks checkpoints when they are read)
 from fairseq_attn_plugin.checkpoints import architecture, check_finite, origin, plain_config
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import flag
-from fairseq_attn_plugin.patches.resuming import checkpoints
 from fairseq_attn_plugin.writing import whole_file
+
+# what fairseq-train writes, and no averages or parts of other processes
+CHECKPOINT = r"checkpoint(?:\d+|_\d+_\d+|_best|_last|\.best_.+_-?\d+\.\d+)\.pt"
 
 
 def average(paths: Sequence[str], out: str) -> None:
@@ -96,7 +98,7 @@ def choose(folder: str, count: int, best: bool) -> List[str]:
     if not Path(folder).is_dir():
         raise OptionError(f"{folder}: is not a folder; --last and --best choose from a folder of checkpoints")
     found: Dict[int, Tuple[float, str]] = {}
-    files = checkpoints(folder, "")
+    files = checkpoint_paths(folder, CHECKPOINT)
     for path in sorted(files, key=lambda path: (re.match(r"checkpoint_?\d", Path(path).name) is None, path)):
         state = load_checkpoint_to_cpu(path)
         updates = int(state["optimizer_history"][-1].get("num_updates", 0))
