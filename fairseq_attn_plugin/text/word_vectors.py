@@ -16,10 +16,7 @@ from fairseq_attn_plugin.text.lines import UNREADABLE, opened
 
 def ordinary_words(dictionary: Any) -> np.ndarray:
     """Boolean array over a fairseq dictionary: False for <s>, <pad>, </s>, <unk> and its other special symbols."""
-    ordinary = np.ones(len(dictionary), dtype=bool)
-    ordinary[: dictionary.nspecial] = False
-    ordinary[[dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.unk()]] = False
-    return ordinary
+    return np.arange(len(dictionary)) >= dictionary.nspecial
 
 
 def _is_number(text: str) -> bool:
