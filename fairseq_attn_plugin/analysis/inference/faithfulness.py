@@ -27,7 +27,7 @@ from fairseq_attn_plugin.analysis.inference.attributions import METHODS, erased,
 from fairseq_attn_plugin.analysis.inference.batches import batches_of, collated, targeted_blocks
 from fairseq_attn_plugin.analysis.inference.classification import Classifier, DocumentSample, classes_of, is_word
 from fairseq_attn_plugin.analysis.inference.extraction import FORCED, Extraction, extract
-from fairseq_attn_plugin.analysis.inference.forcing import forced_scores, frozen, noted
+from fairseq_attn_plugin.analysis.inference.forcing import forced_scores, noted
 from fairseq_attn_plugin.analysis.inference.loading import LoadedModels
 from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.analysis.outputs.confidence import scipy
@@ -164,21 +164,20 @@ def faithfulness(
     means, generator = Means(), torch.Generator().manual_seed(options.seed)
     numbers = np.random.default_rng(options.seed)
     search = (extraction.beam, extraction.generation, extraction.max_tokens)
-    with frozen(loaded.models):
-        for ready in targeted_blocks(loaded, sentences, BLOCK, 0, *search):
-            records = list(extract(loaded, lambda start, ready=ready: iter(ready), extraction._replace(beam=None)))
-            units = [source_units(loaded, one) for one in ready]
-            attention = [_of_units(record.attention, groups) for record, groups in zip(records, units)]
-            before = [scores.exp().numpy() for scores in forced_scores(loaded, ready, options.max_tokens)]
-            found = {name: METHODS[name](loaded, ready, options.max_tokens) for name in options.methods}
-            for number, groups in enumerate(units):
-                means.add("probability", before[number])
-                values = {name: _of_units(of_all[number].numpy(), groups) for name, of_all in found.items()}
-                _compare(means, "", attention[number], values)
-            _erase(means, loaded, ready, units, attention, before, options, numbers)
-            if len(loaded.models) == 1 and can_reweigh(loaded.models[0]):
-                _reweigh(means, loaded, ready, options, generator)
-            yield len(ready), means
+    for ready in targeted_blocks(loaded, sentences, BLOCK, 0, *search):
+        records = list(extract(loaded, lambda start, ready=ready: iter(ready), extraction._replace(beam=None)))
+        units = [source_units(loaded, one) for one in ready]
+        attention = [_of_units(record.attention, groups) for record, groups in zip(records, units)]
+        before = [scores.exp().numpy() for scores in forced_scores(loaded, ready, options.max_tokens)]
+        found = {name: METHODS[name](loaded, ready, options.max_tokens) for name in options.methods}
+        for number, groups in enumerate(units):
+            means.add("probability", before[number])
+            values = {name: _of_units(of_all[number].numpy(), groups) for name, of_all in found.items()}
+            _compare(means, "", attention[number], values)
+        _erase(means, loaded, ready, units, attention, before, options, numbers)
+        if len(loaded.models) == 1 and can_reweigh(loaded.models[0]):
+            _reweigh(means, loaded, ready, options, generator)
+        yield len(ready), means
 
 
 def _of_units(values: np.ndarray, groups: Sequence[Sequence[int]]) -> np.ndarray:
