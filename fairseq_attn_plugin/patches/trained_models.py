@@ -20,6 +20,7 @@ import re
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from fairseq import checkpoint_utils
+from fairseq.models import FairseqLanguageModel
 
 from fairseq_attn_plugin.errors import OptionError, did_you_mean, one_line
 from fairseq_attn_plugin.options import earlier_values, file_options, flag, parse_overrides
@@ -77,6 +78,8 @@ def _checked(loaded: Any, filenames: Any, arg_overrides: Any = None, *_args: Any
     (models, cfg, task), overrides = loaded, arg_overrides or {}
     if "data" not in overrides:  # fairseq-validate, --lm-path and hubs pass more than --model-overrides
         check_names(models, cfg, overrides)
+    elif "path" not in overrides and all(isinstance(model, FairseqLanguageModel) for model in models):
+        return  # of --lm-path, which fairseq loads with the overrides of --path
     check(models, overrides)
     take_lexicon(models, overrides, task)
 

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 import fairseq_attn_plugin  # noqa: F401
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import file_options, flag, option, parse_overrides
-from fairseq_attn_plugin.patches.trained_models import OPTIONS, as_written, check
+from fairseq_attn_plugin.patches.trained_models import OPTIONS, OVERRIDES, as_written, check
 
 # ---- options that have gone
 
@@ -101,6 +101,16 @@ def test_an_option_that_no_model_takes_is_a_mistake(name):
     with pytest.raises(OptionError, match=f"{flag(name)} 1: none of the models of --path "):
         check([object()], {name: 1})
     check([object()], {"another": 1})
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_language_model_is_loaded_with_the_options_of_the_translation_model(name):
+    """fairseq-generate gives ``--lm-path`` the overrides of ``--path`` and the data folder, fairseq-validate all."""
+    model = models.FairseqLanguageModel(models.FairseqDecoder(None))
+    load = OVERRIDES.wraps["fairseq.checkpoint_utils:load_model_ensemble_and_task"](lambda *_: ([model], {}, None))
+    assert load(["lm.pt"], {name: 1, "data": "folder"})[0] == [model]
+    with pytest.raises(OptionError, match=f"{flag(name)} 1: none of the models of --path "):
+        load(["lm.pt"], {name: 1, "data": "folder", "path": "lm.pt"})
 
 
 # ---- checkpoint files
