@@ -59,7 +59,7 @@ class HANConfig(FairseqDataclass):
     pooling: str = option("attention", "how values become one vector: attention, or their mean")
     rnn: str = option("lstm", "bidirectional network before each pooling: lstm, gru or none")
     matmul_precision: str = option("float32", "type of the matrix products in training: float32 or bfloat16")
-    attention: str = option("soft", f"attention mechanism: {', '.join(_document_attentions())}")
+    attention: str = option("soft", f"attention mechanism; one of {', '.join(_document_attentions())}")
     attention_hidden_dim: Optional[int] = option(None, "width of the additive score (default: that of the values)")
     word_embed_dim: int = option(200, "dimension of the word embeddings")
     word_embeddings: Optional[str] = option(

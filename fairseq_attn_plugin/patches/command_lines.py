@@ -7,6 +7,7 @@ they belong to, with the values of the architecture. A slip such as ``--arch lst
 """
 
 import argparse
+import re
 import sys
 from collections import defaultdict
 from functools import partial
@@ -36,10 +37,10 @@ def _help_at_the_end(parser: Any, input_args: Optional[Sequence[str]] = None, *_
     def parse_known_args(_words: Any = None, namespace: Any = None) -> Any:
         del parser.parse_known_args
         found, extra = look(words, namespace)
+        if None in (getattr(found, "arch", ""), getattr(found, "task", "")):  # fairseq would fail
+            show()
+            parser.exit()
         if hasattr(found, "arch"):
-            if found.arch is None:  # fairseq would fail
-                show()
-                parser.exit()
             parser.print_help = partial(_show_groups, parser, found.arch, show)
         return found, extra
 
@@ -53,15 +54,23 @@ def _show_groups(parser: Any, arch: str, show: Callable[..., None], file: Any = 
 
     values = _values(arch)
     whole = next(group for group in parser._action_groups if group.title == MODEL_GROUP)
+    if parser.get_default("arch"):  # that of fairseq-generate is for tasks of speech, and chooses no model
+        for action in whole._group_actions:
+            action.help = argparse.SUPPRESS
+        show(file)
+        return
     whole.title = f"options of --arch {arch}"
     owners, by_owner = _owners(), defaultdict(list)
     choices = {kind.option: kind.names() for kind in (MECHANISMS, *KINDS)}
     choices["--objective"] = list(OBJECTIVES)
     for action in parser._actions:
-        for option in choices.keys() & set(action.option_strings if action.help else ()):
+        listed = not action.help or "one of" in action.help
+        for option in choices.keys() & set(() if listed else action.option_strings):
             action.help += f"; one of {', '.join(choices[option])}"
     for action in whole._group_actions:
         value = getattr(values, action.dest, None)
+        if action.help and value != getattr(type(values).__base__, action.dest, value):  # the help is the base's
+            action.help = re.sub(r" \(default: [^()]*\)", "", action.help)
         if value not in (None, False, "") and action.help is not None and "default" not in action.help:
             shown = str(value).replace("%", "%%")
             action.help += f" (default: {shown})"

@@ -1,5 +1,7 @@
 """``--help`` shows the options of the architecture, and a slip is one line."""
 
+from typing import Any
+
 import pytest
 from fairseq import options
 
@@ -12,9 +14,9 @@ from cli import USER_DIR, run_cli
 # ---- help pages
 
 
-def page(capsys, *words: str) -> str:
+def page(capsys, *words: str, parser: Any = None) -> str:
     with pytest.raises(SystemExit) as end:
-        options.parse_args_and_arch(options.get_training_parser(), [*words, "--help"])
+        options.parse_args_and_arch(parser or options.get_training_parser(), [*words, "--help"])
     assert end.value.code == 0
     shown = capsys.readouterr().out
     assert "``" not in shown and ":`" not in shown  # marks of reStructuredText
@@ -32,6 +34,8 @@ def test_options_are_in_groups_with_the_values_of_the_architecture(capsys):
         "attention mechanism; one of aqt, " in own
         and "structured (default: mqt)" in own
         and "encoder embedding dimension (default: 256)" in own
+        and "per direction (default: 256)" in own  # --encoder-embed-dim in other architectures
+        and "as in 1 (default: 1.0)" in own
     )
     assert "--adm-pairs" in group(text, "options of --attention aqt, mqt") and "--adm-pairs" not in own
     assert "Model-specific configuration" not in text
@@ -56,6 +60,13 @@ def test_options_of_others_and_pages_of_others(capsys):
     text = page(capsys, "--arch", "lstm")
     assert "embedding dimension (default: 512)" in group(text, "options of --arch lstm")
     assert "--arch" in page(capsys)
+    assert "--path" in page(capsys, parser=options.get_validation_parser())  # which has no default task
+    generating = options.get_generation_parser()
+    generating.add_argument("--arch", default="wav2vec2")  # as fairseq_cli.generate does
+    text = page(capsys, parser=generating)
+    assert "--latent-topk" in text and "--source-lang" in text and "--dropout" not in text
+    own = group(page(capsys, "--arch", "han"), "options of --arch han")
+    assert "mechanism; one of aqt, mqt, sigmoid, soft, structured (default: soft)" in " ".join(own.split())
 
 
 # ---- typing errors
