@@ -4,6 +4,8 @@ Each patch (:class:`~fairseq_attn_plugin.patches.wrapping.Patch`) is here becaus
 gives a wrong result, runs code of a file, does not resume exactly, or cannot be told what this package offers.
 """
 
+import os
+import sys
 from importlib import import_module
 from typing import List
 
@@ -21,5 +23,9 @@ PATCHES: List[Patch] = [one for module in _MODULES for one in vars(module).value
 
 def install() -> None:
     """Install all patches; a second call changes nothing. Needs fairseq; prints nothing."""
+    folder, file = os.path.split(os.path.abspath(getattr(sys.modules["__main__"], "__file__", None) or ""))
+    if folder in import_module("fairseq_cli").__path__ and hasattr(sys.modules["__main__"], "cli_main"):
+        # python -m fairseq_cli.train: patches of a second copy would have no effect
+        sys.modules.setdefault(f"fairseq_cli.{file[:-3]}", sys.modules["__main__"])
     for patch in PATCHES:
         patch.install()

@@ -2,9 +2,11 @@
 
 import functools
 import inspect
+import sys
 import types
 
 import pytest
+from fairseq_cli import preprocess
 
 from fairseq_attn_plugin import patches
 from fairseq_attn_plugin.patches import PATCHES
@@ -19,6 +21,16 @@ def test_a_patch_is_installed_once_when_the_plugin_is_imported(patch):
     for target, function in before.items():
         assert getattr(*resolve(target)) is function, target
         assert wrapped_by(*resolve(target)).count(patch.name) == 1
+
+
+def test_a_tool_that_runs_as_a_module_is_patched(monkeypatch):
+    """``python -m fairseq_cli.preprocess`` calls the functions of the module ``__main__``."""
+    tool = types.ModuleType("__main__")
+    vars(tool).update(__file__=preprocess.__file__, main=lambda args: None, cli_main=lambda: None)
+    monkeypatch.setitem(sys.modules, "__main__", tool)
+    monkeypatch.delitem(sys.modules, preprocess.__name__)
+    patches.install()
+    assert wrapped_by(tool, "main") == ["corpora"]
 
 
 def test_patches_have_names_of_their_own():
