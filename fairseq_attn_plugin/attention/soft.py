@@ -1,6 +1,8 @@
 """Ordinary attention: a score, a normaliser, a weighted sum (Bahdanau et al. 2015; Luong et al. 2015).
 
 a_t = normalise_j( score(s_t, h_j) ),     c_t = sum_j a_tj h_j     (Bahdanau et al., eqs. 6 and 5; Luong et al., eq. 7)
+
+s_t has read y_{t-1}, as in Luong et al.; Bahdanau et al. have s_{t-1} there, and compute s_t from c_t.
 """
 
 from __future__ import annotations
