@@ -9,6 +9,9 @@ words that the agent hops to (``fairseq-attn election --agent``, ``--election-ta
 ``--election-share``. These words get d also outside the Gaussian's window. The sum is not normalised, so that
 the weights sum to more than one. The start of the sentence has no words. Without a table this is ``gaussian``.
 
+The algorithm's ``continue`` at i = j leaves out i <- i + 1, so that a word behind the centre would give its d to the
+position before its own. That is taken for a slip.
+
 The table is part of the checkpoint, and overrides the table of whoever loads it.
 """
 
