@@ -89,7 +89,7 @@ def sayings():
     yield f"{against(E15, 'lstm_adm', 'lstm_soft')}, p = {p(E15, 'lstm_adm', 'lstm_soft'):.2f}"
     slow = "lstm_adm_centred_drop", "lstm_soft_drop"
     yield f"{against(E10_SLOW, *slow)}, p = {p(E10_SLOW, *slow):.3f}"
-    own = "multi30k-de-en-paper-models"
+    own, matrix_and_soft = "multi30k-de-en-paper-models", ("lstm_adm", "lstm_soft")
     yield f"{deviations(own, 'mqt')} against {deviations(own, 'soft')} per cent; over keys"
     level = (
         (own, 2),
@@ -120,6 +120,11 @@ def sayings():
     yield (
         f"{against(E10_SLOW, *additive)} (p = {p(E10_SLOW, *additive):.3f}, after Holm's correction {corrected:.2f})"
     )
+    for file, text in ((own, "{} against {} with"), ("iwslt15-vi-en", "{} against {}; on Ro-En")):
+        yield text.format(*(", ".join(f"{one:.2f}" for one in each("entropy", file, name)) for name in matrix_and_soft))
+    yield f"on Ro-En {against('ro-en-epoch8', *matrix_and_soft, 'entropy')}; on"
+    yield f"on Tatoeba De-En {against('tatoeba-de-en-epoch4', *matrix_and_soft, 'entropy')}; over"
+    yield f"over keys, in nats, {against(E15, *matrix_and_soft, 'entropy')}"
     one, two = ("structured", "lstm_soft_drop"), ("structured", "lstm_soft")
     yield f"{against(E10_SLOW, *one)} (p = {p(E10_SLOW, *one):.3f}), and level"
     yield f"at 3e-3 (p = {p(E10, *two):.2f})"
