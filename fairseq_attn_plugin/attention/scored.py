@@ -72,7 +72,7 @@ class ScoredAttention(Attention):
         weights = self._weigh(scores, query, memory, positions)
         if self.config.max_normalize:
             weights = divide_by_maximum(weights)
-        context = matmul(weights, memory.encodings)  # the same, eq. 7; in a density matrix eq. 8
+        context = matmul(weights, memory.encodings)  # the same, eqs. 3 and 7; in a density matrix eq. 8
         return AttentionOutput(context, weights, scores, self.advance(state, weights))
 
     def _biased_score(
