@@ -187,6 +187,9 @@ def sayings():
     yield f"means in place of attention {statistics.mean(scores['han_mean']):.1f} (t-test over ten folds: "
     yield f"p = {tests['han_mean']:.2f})"
     yield f"(p = {tests['han_flat']:.3f}, after Holm's correction {holm(tests)['han_flat']:.3f})"
+    votes = [run["election"] for run in runs_of("tatoeba-en-es-election", "equal")]
+    distances = [", ".join(f"{one[of]['distance']:.2f}" for one in votes) for of in ("gaussian", "recommended")]
+    yield "the fitted Gaussian is {}, within the windows {};".format(*distances)
     students = {name: elected(name) for name in ("election-model", "gaussian", "mask-words", "mask")}
     yield "{election-model} against {gaussian} trained, {mask-words} against {mask} untrained".format(**students)
 
