@@ -40,9 +40,9 @@ for MODEL in $ARCH; do
   [ "$(cat "$RUN/options")" = "$*" ] ||
     { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
   if [ ! "$RUN/trained" -nt "$BIN" ]; then
-    # paper: GRUs of 50 units in each direction, embeddings of 200, SGD with momentum 0.9 (here nag), batches of 64
+    # paper: GRUs of 50 units in each direction, embeddings of 200, SGD with momentum 0.9, batches of 64
     fairseq-train "$BIN" --user-dir fairseq_attn_plugin --task document_classification --arch "$MODEL" \
-      --criterion document_classification --rnn gru --word-embed-dim 200 --optimizer nag --momentum 0.9 \
+      --criterion document_classification --rnn gru --word-embed-dim 200 --optimizer sgd --momentum 0.9 \
       --batch-size 64 --required-batch-size-multiple 1 --lr 0.1 --lr-scheduler fixed --force-anneal 8 \
       --lr-shrink 0.5 --dropout 0.3 --clip-norm 5 --max-epoch 12 --best-checkpoint-metric accuracy \
       --maximize-best-checkpoint-metric --seed "$SEED" --save-dir "$RUN" --no-epoch-checkpoints \
