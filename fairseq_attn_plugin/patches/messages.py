@@ -107,6 +107,11 @@ REMEDIES: Tuple[Tuple[str, str], ...] = (
         r"Sentences lengths should not exceed max_tokens=(?P<tokens>\d+)",
         "--max-tokens {tokens} (of validation --max-tokens-valid): a sentence is longer; raise it",
     ),
+    (
+        r"world size is (?P<size>\d+) but have 0 available devices",
+        "--distributed-world-size {size}: there is no GPU; on processors torchrun --nproc-per-node {size} -m "
+        "fairseq_cli.train ... starts the processes",
+    ),
     ("Seed must be between 0", "--seed: must be 0 or more and less than 2^32"),
     (
         ".*[Tt]ried to allocate|Storage size calculation overflowed|numel: integer multiplication overflow",
@@ -267,6 +272,14 @@ def no_subwords(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     return f"{flag(name)} {getattr(arguments['cfg'], name)}: is no model of subwords ({error})" if unreadable else None
 
 
+def no_group(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """Processes that cannot meet; torch names no option."""
+    given = arguments["cfg"].distributed_training
+    names = ("backend", "init_method", "world_size", "rank")
+    options = ", ".join(f"--distributed-{n.replace('_', '-')} {given[f'distributed_{n}']}" for n in names)
+    return f"{options}: the processes form no group ({str(error).strip().splitlines()[0]})"
+
+
 @after
 def _found(path: Optional[str], archive_file: str) -> None:
     if path is None:  # the hub interface then fails at joining paths
@@ -296,6 +309,7 @@ ERRORS = Patch(
     name="explained_errors",
     reason="fairseq answers a mistake in an option or in the data folder with a stack trace",
     wraps={
+        "fairseq.distributed.utils:distributed_init": explained(no_group),
         "fairseq.models:build_model": explained(unknown_model),
         "fairseq.options:parse_args_and_arch": explained(no_architecture),
         "fairseq.file_utils:load_archive_file": _found,

@@ -4,6 +4,8 @@
   holds besides tensors and plain containers: ``argparse.Namespace`` and numpy numbers and arrays (the meters of
   ``--eval-bleu``). They are allowed, numpy's through stand-ins that cannot be abused (:mod:`.safe_files.arrays`).
   ``weights_only`` stays on: executable pickle is refused.
+- **Data-parallel training without a GPU:** a launcher such as ``torchrun`` starts as many processes as there are in the
+  training. Stock divides by the number of GPUs, or, where it should start the processes itself, starts none and ends.
 - **Resuming data-parallel training:** the checkpoint that rank 0 sends holds containers of omegaconf. The sender is of
   the same job; plain pickle is sent, as by fairseq's ``all_gather_list``.
 - ``--num-batch-buckets`` asks for ``numpy.compat.long`` and the argument ``interpolation``, which numpy 2 lacks.
@@ -14,6 +16,7 @@
 
 import argparse
 import logging
+import os
 import sys
 import warnings
 from types import SimpleNamespace
@@ -23,7 +26,7 @@ import numpy as np
 import torch
 
 from .safe_files.arrays import STAND_INS
-from .wrapping import Patch, after, around
+from .wrapping import Patch, after, around, before
 
 # ---- loading
 
@@ -37,6 +40,35 @@ LOADING = Patch(
     name="loading",
     reason="torch refuses the types in a fairseq checkpoint",
     wraps={"torch._weights_only_unpickler:_get_user_allowed_globals": _with_checkpoint_types},
+)
+
+
+# ---- processes
+
+
+@before
+def _where_there_is_no_gpu(cfg: Any, *_args: Any, **_kwargs: Any) -> None:
+    """A process is one rank: that of the launcher's environment, or of the options."""
+    options = cfg.distributed_training
+    if torch.cuda.device_count() or cfg.common.tpu:
+        return
+    is_launched = {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"} <= os.environ.keys()
+    if is_launched and options.distributed_init_method is None and options.distributed_world_size > 1:
+        options.distributed_init_method = "env://"
+        options.distributed_world_size, options.distributed_rank = (int(os.environ[x]) for x in ("WORLD_SIZE", "RANK"))
+    if options.distributed_init_method is not None:
+        options.distributed_no_spawn = True
+        # the defaults need GPUs
+        options.distributed_backend = options.distributed_backend.replace("nccl", "gloo")
+        options.ddp_backend = {"c10d": "legacy_ddp", "pytorch_ddp": "legacy_ddp"}.get(
+            options.ddp_backend, options.ddp_backend
+        )
+
+
+PROCESSES = Patch(
+    name="processes",
+    reason="without a GPU, training in several processes stops with a ZeroDivisionError, or ends without a word",
+    wraps={"fairseq.distributed.utils:call_main": _where_there_is_no_gpu},
 )
 
 

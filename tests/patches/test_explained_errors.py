@@ -277,6 +277,16 @@ def test_what_a_training_lacks(tiny_data, tmp_path):
     assert "fairscale" in line
 
 
+def test_processes_that_do_not_meet(tiny_data, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    command = training(tiny_data, "lstm", tmp_path)
+    line = run_tool(*command, "--distributed-world-size", 2, fails=True).error
+    assert line.startswith("--distributed-world-size 2: there is no GPU; on processors torchrun --nproc-per-node 2 -m")
+    line = run_tool(*command, "--distributed-init-method", "nowhere:1", fails=True).error
+    assert line.startswith("--distributed-backend gloo, --distributed-init-method nowhere:1, --distributed-world-size ")
+    assert line.endswith(": the processes form no group (No rendezvous handler for nowhere://)")
+
+
 def test_a_training_that_diverges(tiny_data, tmp_path):
     line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, "--lr", 1e38, "--optimizer", "sgd"), fails=True).error
     assert line.startswith("the training has diverged: ") and "--lr" in line and "--clip-norm" in line

@@ -8,6 +8,8 @@ import torch
 from fairseq import options
 from fairseq.data import LanguagePairDataset, data_utils
 from fairseq.data.bucket_pad_length_dataset import get_buckets
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed import utils as distributed_utils
 from in_process import run_tool
 from models_for_tests import dictionary
 from resuming import differences
@@ -97,6 +99,40 @@ def test_resuming_on_two_processes(arch, trained_on_two):
     folder, logs = trained_on_two
     assert any(f"Loaded checkpoint {folder / 'whole' / arch / 'checkpoint_2_6.pt'}" in log for log in logs)
     assert differences(*(folder / kind / arch / "checkpoint_last.pt" for kind in ("whole", "resumed"))) == []
+
+
+LAUNCHED = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500", "WORLD_SIZE": "4", "RANK": "3"}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "environment", "words", "expected"),
+    [
+        (0, LAUNCHED, ["--distributed-world-size", "2"], ("env://", 4, 3, True, "gloo", "legacy_ddp")),
+        (0, LAUNCHED, ["--distributed-world-size", "1"], None),  # as in stock fairseq
+        (0, {}, ["--distributed-init-method", "tcp://a:1"], ("tcp://a:1", 1, 0, True, "gloo", "legacy_ddp")),
+        (2, LAUNCHED, ["--distributed-world-size", "2"], ("env://", 4, 3, True, "nccl", "pytorch_ddp")),
+    ],
+)
+def test_how_processes_are_started(gpus, environment, words, expected, monkeypatch):
+    """Without a GPU each process is a rank of its own; stock divides by zero, or ends at once and trains nothing."""
+    found = []
+
+    def joined(device, main, cfg, options):
+        given = cfg.distributed_training
+        found.append((given.distributed_init_method, given.distributed_world_size, given.distributed_rank))
+        found[0] += (given.distributed_no_spawn, given.distributed_backend, given.ddp_backend)
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _device: None)
+    monkeypatch.setattr(distributed_utils, "distributed_main", joined)
+    for name in LAUNCHED:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    words = ["data", "--arch", "lstm", "--optimizer", "adam", *words]
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), words))
+    distributed_utils.call_main(cfg, lambda _cfg: found.append(None))
+    assert found == [expected]
 
 
 # ---- buckets
