@@ -234,13 +234,24 @@ def file_error(error: BaseException) -> Optional[str]:
     return f"{_option_of(file)} {file}: {error.strerror}".lstrip() if file else str(error) or None
 
 
+def padded_lstm(error: BaseException) -> Optional[str]:
+    """The encoder of stock ``lstm`` asserts, without words, that a sentence of the batch has no padding."""
+    inside = raised_inside(error, r"/fairseq/models/lstm\.py", innermost=True)
+    if not isinstance(error, AssertionError) or str(error) or not inside:
+        return None
+    return (
+        "--num-batch-buckets: stock --arch lstm takes no batch that is padded beyond its longest sentence; leave it "
+        "out, or take --arch lstm_soft"
+    )
+
+
 def no_architecture(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     """fairseq-train raises a RuntimeError without words."""
     bare = type(error) is RuntimeError and not str(error)
     return "--arch is missing; give one, as in --arch lstm_adm (fairseq-hydra-train takes YAML)" if bare else None
 
 
-RULES: List[Rule] = [from_worker, remedy, not_json, wrong_key, own_words, file_error]
+RULES: List[Rule] = [from_worker, remedy, not_json, wrong_key, own_words, file_error, padded_lstm]
 
 
 # ---- explained by the arguments of the function

@@ -8,9 +8,11 @@ import sys
 import pytest
 import torch
 from fairseq import checkpoint_utils, registry
+from fairseq.models.lstm import LSTMEncoder
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq_cli import interactive
 from in_process import run_tool
+from models_for_tests import dictionary
 from omegaconf import OmegaConf
 from resuming import command as training
 from test_safe_files import Crafted
@@ -169,6 +171,12 @@ def test_unreadable_checkpoints(tmp_path):
     line = line_of_loading(tmp_path / "evil.pt")
     assert line.startswith(f"refused to read checkpoint {tmp_path / 'evil.pt'}") and ".system" in line
     assert not (tmp_path / "executed").exists()
+
+
+def test_padding_of_stock_lstm():
+    encoder = LSTMEncoder(dictionary(), embed_dim=4, hidden_size=4)
+    words, lengths = torch.tensor([[1, 4, 5, 2]]), torch.tensor([3])
+    assert one_line(raised(encoder, words, lengths)).startswith("--num-batch-buckets: stock --arch lstm takes no batch")
 
 
 def test_data_folder(tiny_data, tmp_path):
