@@ -65,10 +65,23 @@ def _where_there_is_no_gpu(cfg: Any, *_args: Any, **_kwargs: Any) -> None:
         )
 
 
+@around
+def _by_objects(gather: Callable[..., Any], data: Any, group: Any = None, max_size: int = 16384) -> Any:
+    """Stock's buffer is on a GPU: ``fairseq-validate`` and sums of some criterions stop without one."""
+    if torch.cuda.is_available():
+        return gather(data, group, max_size)
+    found = [None] * torch.distributed.get_world_size(group)
+    torch.distributed.all_gather_object(found, data, group)
+    return found
+
+
 PROCESSES = Patch(
     name="processes",
     reason="without a GPU, training in several processes stops with a ZeroDivisionError, or ends without a word",
-    wraps={"fairseq.distributed.utils:call_main": _where_there_is_no_gpu},
+    wraps={
+        "fairseq.distributed.utils:call_main": _where_there_is_no_gpu,
+        "fairseq.distributed.utils:all_gather_list": _by_objects,
+    },
 )
 
 

@@ -11,7 +11,7 @@ from fairseq.data.bucket_pad_length_dataset import get_buckets
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import utils as distributed_utils
 from in_process import run_tool
-from models_for_tests import dictionary
+from models_for_tests import data_parallel, dictionary
 from resuming import differences
 from training import train
 
@@ -133,6 +133,12 @@ def test_how_processes_are_started(gpus, environment, words, expected, monkeypat
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), words))
     distributed_utils.call_main(cfg, lambda _cfg: found.append(None))
     assert found == [expected]
+
+
+def test_data_of_the_processes_are_gathered_without_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with data_parallel(torch.nn.Linear(1, 1), tmp_path):
+        assert distributed_utils.all_gather_list({"loss": 1.5}, torch.distributed.group.WORLD) == [{"loss": 1.5}]
 
 
 # ---- buckets
