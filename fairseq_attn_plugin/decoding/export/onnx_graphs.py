@@ -220,16 +220,16 @@ def _write(
 def _quiet() -> Iterator[None]:
     """Without remarks on constants, which the comparison of :mod:`.onnx_folder` would find if they were wrong, and
     without the text of a graph that cannot be written."""
-    level, log = logging.root.manager.disable, getattr(torch._C, "_jit_onnx_log", None)
+    level, log = logging.root.manager.disable, torch._C._jit_set_onnx_log_enabled
     logging.disable(logging.WARNING)
-    torch._C._jit_onnx_log = lambda *parts: None  # torch.onnx.export switches this log on
+    torch._C._jit_set_onnx_log_enabled = lambda on: None  # torch.onnx.export switches this log on
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.disable(level)
-        torch._C._jit_onnx_log = log
+        torch._C._jit_set_onnx_log_enabled = log
 
 
 def _add_candidates(proto: Any) -> None:
