@@ -8,7 +8,9 @@
   training. Stock divides by the number of GPUs, or, where it should start the processes itself, starts none and ends.
 - **Resuming data-parallel training:** the checkpoint that rank 0 sends holds containers of omegaconf. The sender is of
   the same job; plain pickle is sent, as by fairseq's ``all_gather_list``.
-- ``--num-batch-buckets`` asks for ``numpy.compat.long`` and the argument ``interpolation``, which numpy 2 lacks.
+- ``--num-batch-buckets`` asks for ``numpy.compat.long`` and the argument ``interpolation``, which numpy 2 lacks. It
+  shifts targets after they are padded, so that the decoder reads the end of a sentence twice and makes a step without a
+  word, which attention's penalties and statistics would count. That step reads padding.
 - Hydra and torch warn, in each command, of what fairseq calls. Users cannot change it, and do not read what matters
   behind nearly thirty lines.
 - ``--bf16`` means ``--tpu`` on stock's command line, which is taken back where it was not given and there is a GPU.
@@ -112,6 +114,13 @@ def _percentiles(_get_buckets: Callable[..., Any], sizes: Any, num_buckets: int)
     return np.unique(np.percentile(sizes, np.linspace(0, 100, num_buckets + 1), method="lower")[1:])
 
 
+@after
+def _with_one_end(batch: Dict[str, Any], _samples: Any, pad_idx: int, **_options: Any) -> None:
+    inputs, target = batch.get("net_input", {}).get("prev_output_tokens"), batch.get("target")
+    if inputs is not None and target is not None:
+        inputs.masked_fill_(target.eq(pad_idx), pad_idx)
+
+
 def _name_types() -> None:
     if not hasattr(np, "compat"):
         np.compat = SimpleNamespace(long=np.int64)  # type: ignore[attr-defined]
@@ -120,7 +129,10 @@ def _name_types() -> None:
 BUCKETS = Patch(
     name="buckets",
     reason="--num-batch-buckets stops with numpy 2",
-    wraps={"fairseq.data.bucket_pad_length_dataset:get_buckets": _percentiles},
+    wraps={
+        "fairseq.data.bucket_pad_length_dataset:get_buckets": _percentiles,
+        "fairseq.data.language_pair_dataset:collate": _with_one_end,
+    },
     extra=_name_types,
 )
 

@@ -160,6 +160,8 @@ def test_a_data_set_with_buckets_has_every_sentence_in_few_shapes():
         found = data.collater([data[index] for index in batch])
         assert found["net_input"]["src_tokens"].size(1) in (4, 6, 12)
         assert found["net_input"]["src_lengths"].tolist() == sorted((LENGTHS[i] for i in found["id"]), reverse=True)
+        steps = found["net_input"]["prev_output_tokens"]
+        assert steps[:, 0].eq(words.eos()).all() and steps.ne(words.pad()).equal(found["target"].ne(words.pad()))
 
 
 # ---- bfloat16
