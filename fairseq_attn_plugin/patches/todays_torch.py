@@ -115,7 +115,7 @@ def _percentiles(_get_buckets: Callable[..., Any], sizes: Any, num_buckets: int)
 
 
 @after
-def _with_one_end(batch: Dict[str, Any], _samples: Any, pad_idx: int, **_options: Any) -> None:
+def _with_one_end(batch: Dict[str, Any], _samples: Any, pad_idx: int, *_args: Any, **_options: Any) -> None:
     inputs, target = batch.get("net_input", {}).get("prev_output_tokens"), batch.get("target")
     if inputs is not None and target is not None:
         inputs.masked_fill_(target.eq(pad_idx), pad_idx)
