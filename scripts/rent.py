@@ -31,6 +31,7 @@ from fairseq_attn_plugin.modules import recurrence
 from fairseq_attn_plugin.modules.decoder import LSTMDecoder
 from fairseq_attn_plugin.ops import deferred, lstm, packed, precision
 from fairseq_attn_plugin.ops import products as training_products
+from fairseq_attn_plugin.ops.likelihoods import vocabulary_loss
 from fairseq_attn_plugin.ops.pairs import pair_pooling
 
 CPU = torch.device("cpu")
@@ -68,6 +69,11 @@ def no(*arguments: Any) -> bool:
     return False
 
 
+def outer(left: torch.Tensor, right: torch.Tensor, dtype: Any = None) -> torch.Tensor:
+    dtype = precision.product_type(left) if dtype is None else dtype
+    return training_products.tall(left, dtype).t() @ training_products.tall(right, dtype)
+
+
 def not_there(*arguments: Any) -> Any:
     raise RuntimeError
 
@@ -77,10 +83,13 @@ OF_TRAINING: dict[str, Any] = {
     "one weight for a whole pass": Change(precision.kept_in_pass, lambda tensor, function: function(tensor)),
     "oneDNN's products": Change(training_products._by_onednn, no),
     "loss in blocks": Attribute(LSTMDecoder, "sums_losses", False),
+    "copied narrow operands": Change(training_products.outer, outer),
+    "blocks of 512 rows": Attribute(vocabulary_loss, "MIN_ROWS", 256),
     "LSTM layers of its own": Change(lstm.computed_by_layers, no),
     "pairs in blocks": Change(pair_pooling._by_one_expression, plain_pairs),
     "fused Adam": "adam",
 }
+IN_BFLOAT16 = {"LSTM layers of its own", "copied narrow operands"}  # not in float32
 OF_TRANSLATION: dict[str, Any] = {
     "packed products and traced steps": Change(stepper.is_fixed, no),
     "traced steps": Attribute(stepper, "UNTRACED", 1 << 30),
@@ -111,7 +120,7 @@ def training(arch: str, settings: Mapping[str, Any], task: Any, batches: list[An
     if not arch.startswith("lstm_adm"):
         variants = {name: change for name, change in variants.items() if "pairs" not in name}
     if "bfloat16" not in arch:
-        variants.pop("LSTM layers of its own")
+        variants = {name: change for name, change in variants.items() if name not in IN_BFLOAT16}
     systems, turns = {}, dict.fromkeys(variants, 0)
     for name, change in variants.items():
         optimizer = change if isinstance(change, str) else "fused_adam"

@@ -121,4 +121,7 @@ def outer(left: Tensor, right: Tensor, dtype: Optional[torch.dtype] = None) -> T
     if _by_onednn(left) and len(left) and left.size(1) * right.size(1) >= _SMALLEST:
         # Transposed rows with gaps between them would get oneDNN's slowest kernel, a thousand times slower.
         return _onednn(left.contiguous().t(), right.contiguous().t())
+    if dtype == torch.bfloat16 and left.device.type == "cpu" and right.size(1) >= 8 * left.size(1):
+        # oneDNN reads a transposed operand once for each block of columns: beside many columns a copy costs less.
+        return left.t().contiguous() @ right
     return left.t() @ right

@@ -51,7 +51,9 @@ def test_prepared_matrix(dtype, rows, intel):
         assert_rounded(prepared.linear(x, base), expected, dtype)  # packed by the first call
     assert_rounded(prepared.matmul(y), exact[2] @ exact[0], dtype)
     assert_rounded(prepared.matmul(y, x), exact[2] @ exact[0] + exact[1], dtype)
-    assert_rounded(products.outer(y, x, dtype), exact[2].t() @ exact[1], dtype)
+    for columns in (96, 8):  # in bfloat16 narrow operands are copied
+        expected = exact[2][:, :columns].t() @ exact[1]
+        assert_rounded(products.outer(y[:, :columns], x, dtype), expected, dtype)
 
 
 @pytest.mark.parametrize(("shape", "rows"), [((5, 60), 320), ((6, 64), 384), ((4, 64), 256), ((0, 7), 0)])

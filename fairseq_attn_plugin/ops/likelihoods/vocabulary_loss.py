@@ -34,7 +34,7 @@ from ..products import Prepared, outer
 from .alignment_blocks import rows_of_a_block
 
 # Rows of a block at least: with fewer, adding to the gradient of the matrix costs as much as the products.
-MIN_ROWS = 256
+MIN_ROWS = 512
 LOG2_E = math.log2(math.e)
 # Sums of exponentials that neither overflow nor miss a word that counts
 SAFE_SUMS = (1e-18, 1e36)
