@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..ops.devices import on_gpu
 from .constraints import Constraints
 from .hypotheses import Hypotheses
 from .stepper import ModelStepper
@@ -92,14 +93,18 @@ class Search:
 
     def log_probs(self, tokens: Tensor, step: Union[int, Tensor]) -> Tuple[Tensor, Optional[Tensor]]:
         """log p ``[R, K]`` of the next word after ``tokens`` ``[R]``, to be written into, and attention ``[R, N]``: of
-        an ensemble the means of the models' probabilities and weights."""
+        an ensemble the means of the models' probabilities and weights. Numbers that are not finite, which a softmax
+        spreads to all words of a row, give no word a probability."""
         found = [stepper.step(tokens, state, step) for stepper, state in zip(self.steppers, self.states)]
         self.states = [state for _, _, state in found]
-        if len(found) == 1:
-            return found[0][:2]
-        mean = torch.stack([log_probs for log_probs, _, _ in found]).logsumexp(0).sub_(math.log(len(found)))
+        log_probs = found[0][0]
+        if len(found) > 1:
+            log_probs = torch.stack([one for one, _, _ in found]).logsumexp(0).sub_(math.log(len(found)))
+        lost = log_probs[:, :1].isnan()
+        if on_gpu(lost) or bool(lost.any()):
+            log_probs.masked_fill_(lost, -math.inf)
         attention = [weights for _, weights, _ in found if weights is not None]
-        return mean, sum(attention[1:], attention[0]) / len(found) if attention else None
+        return log_probs, sum(attention[1:], attention[0]) / len(found) if attention else None
 
     def select(self, rows: Tensor, sentences: Optional[Tensor]) -> None:
         """Keeps the rows of the models' states that go on; see :meth:`ModelStepper.select`."""

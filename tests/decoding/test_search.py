@@ -202,13 +202,24 @@ def test_without_attention_where_it_is_not_wanted():
     assert ours[0][0]["attention"].numel() == 0
 
 
-def test_probabilities_that_are_not_finite_name_the_sentence():
+@pytest.mark.parametrize(("beam", "lengths"), [(4, LENGTHS), (1, LENGTHS), (1, LENGTHS[:1])], ids=str)
+def test_probabilities_that_are_not_finite_name_the_sentence(beam, lengths):
     models = models_of("soft")
     models[0].decoder.fc_out.weight.data.mul_(1e38).mul_(1e3)
-    batch = sample()
-    batch["id"] = torch.arange(len(LENGTHS)) + 7
+    batch = sample(lengths)
+    batch["id"] = torch.arange(len(lengths)) + 7
     with pytest.raises(OptionError, match="^sentence 7 .*: no translation has a finite probability; the model's param"):
-        generator("plugin", models).generate(models, batch)
+        generator("plugin", models, beam=beam).generate(models, batch)
+
+
+def test_a_hypothesis_without_finite_probabilities_costs_no_other():
+    """As in half precision, where numbers of some steps are too large."""
+    models = models_of("soft")
+    usual = words_of(generator("plugin", models).generate(models, sample()))
+    models[0].decoder.embed_tokens.weight.data[usual[0][0][0]] = math.nan
+    ours, theirs = both(models)
+    assert_same(ours, theirs)
+    assert words_of(ours) != usual
 
 
 @pytest.mark.parametrize("size", [2, 3])
