@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Type
 
 from fairseq.search import BeamSearch, Sampling
-from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.utils import extract_hard_alignment, extract_soft_alignment
 from torch import Tensor
 
 from ..errors import OptionError
@@ -154,5 +155,18 @@ class Generator(SequenceGenerator):  # type: ignore[misc]
             yield part, None if prefix is None else prefix[rows]
 
 
-class AligningGenerator(SequenceGeneratorWithAlignment, Generator):  # type: ignore[misc]
-    """A generator that also reads alignments off the attention, as ``--print-alignment`` wants them."""
+class AligningGenerator(Generator):
+    """A generator that also reads alignments off the attention, as ``--print-alignment`` wants them: ``hard`` or
+    ``soft``. fairseq's own stops at a sentence with fewer hypotheses than the beam is wide."""
+
+    def __init__(self, models: Any, tgt_dict: Any, *, print_alignment: str, **options: Any):
+        super().__init__(models, tgt_dict, **options)
+        self.alignment_of = extract_soft_alignment if print_alignment == "soft" else extract_hard_alignment
+
+    def generate(self, models: Any, sample: Dict[str, Any], **options: Any) -> List[List[Dict[str, Any]]]:
+        found = super().generate(models, sample, **options)
+        for source, hypotheses in zip(sample["net_input"]["src_tokens"].cpu(), found):
+            for one in hypotheses:
+                weights, words = one["attention"].t().cpu(), one["tokens"].cpu()
+                one["alignment"] = self.alignment_of(weights, source, words, self.pad, self.eos)
+        return found

@@ -194,6 +194,14 @@ def test_alignment():
         assert any(len(one["alignment"]) > 1 for one in sum(ours, []))
 
 
+def test_alignment_of_fewer_hypotheses_than_the_beam_is_wide():
+    """An empty reference, whose end is the prefix; fairseq stops there."""
+    models, prefix = models_of("soft"), torch.tensor([[EOS], [5], [6]] * 3)
+    found = generator("plugin", models, print_alignment="hard").generate(models, sample(), prefix_tokens=prefix)
+    assert [len(listed) for listed in found] == [1, 4, 4] * 3
+    assert found[0][0]["alignment"] == [] and len(found[1][0]["alignment"]) == len(found[1][0]["tokens"]) - 1
+
+
 def test_without_attention_where_it_is_not_wanted():
     models = models_of("soft")
     models[0].decoder.need_attn = False
