@@ -174,7 +174,8 @@ class RecurrentDecoder(Recurrent, FairseqIncrementalDecoder):
 
     @property
     def _loop_free(self) -> bool:
-        if fixed_weights() is not None:  # the products of a search are those of single steps
+        # the products of a search are those of single steps; layers of torch drop nothing in inference
+        if fixed_weights() is not None or self.dropout_out_module.apply_during_inference:
             return False
         return self.feed_size == 0 and (self.attention is None or not self.attention.recurrent)
 

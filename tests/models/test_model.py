@@ -146,6 +146,18 @@ def test_each_dropout_has_its_place_and_does_not_follow_the_common_one(feeding, 
     assert model.encoder(source)["encodings"].any() == (place != "encoder_dropout_out")
 
 
+@pytest.mark.parametrize("feeding", ["output", "none"])
+def test_retained_dropout_is_between_the_layers_of_a_decoder_as_well(feeding):
+    """The upper layer then reads no words where all is dropped."""
+    model = make("soft", feeding, decoder_dropout_out=1.0)
+    model.decoder.dropout_out_module.make_generation_fast_(retain_dropout=True, name="decoder")
+    calls, previous = watched(model), targets()
+    for words in (previous, torch.where(previous > 3, 4 + (previous + 1) % 15, previous)):
+        model(pad_batch(LENGTHS), None, words)
+    queries = torch.cat([query for query, _ in calls], dim=1)
+    assert torch.equal(queries[:, :5], queries[:, 5:])
+
+
 @pytest.mark.parametrize("encoder_layers", [1, 2, 3])
 @pytest.mark.parametrize("zero_init", [False, True])
 def test_numbers_of_layers_are_free(encoder_layers, zero_init):
