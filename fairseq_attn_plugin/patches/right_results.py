@@ -124,7 +124,7 @@ def _replacing(
 
     tokens = tgt_dict.string(hypo_tokens, extra_symbols_to_ignore=extra_symbols_to_ignore).split(" ")
     if tgt_dict.unk_string() in tokens:
-        if alignment is None or not len(alignment):
+        if alignment is None or torch.is_tensor(alignment):  # that of an empty source is an empty list
             raise OptionError("--replace-unk: needs the alignment of the words; add --print-alignment")
         tokens = replace_unknown(tokens, tokenize_line(src_str), positions_of(alignment), align_dict)
     text = post_process(" ".join(tokens), remove_bpe)

@@ -101,8 +101,10 @@ def test_fairseqs_option_without_file_or_alignment():
     dictionary, nothing = Dictionary(), torch.empty(0)  # what the generator gives where no alignment was asked for
     known = torch.tensor([dictionary.add_symbol("known"), 2])
     assert utils.post_process_prediction(known, "haus", nothing, {}, dictionary)[1] == "known"
+    unknown = torch.tensor([dictionary.unk(), 2])
     with pytest.raises(OptionError, match="^--replace-unk: needs the alignment of the words; add --print-"):
-        utils.post_process_prediction(torch.tensor([dictionary.unk(), 2]), "haus", nothing, {}, dictionary)
+        utils.post_process_prediction(unknown, "haus", nothing, {}, dictionary)
+    assert utils.post_process_prediction(unknown, "", [], {}, dictionary)[1] == "<unk>", "of an empty source"
 
 
 def test_subwords_are_looked_up_before_they_are_joined():
