@@ -134,6 +134,7 @@ def check_search(args: Any) -> None:
         if not isinstance(getattr(args, name, None), (int, type(None))):
             raise OptionError(f"{flag(name)} {getattr(args, name)!r}: must be true or false")
     chosen = [name for name in SEARCHES if (getattr(args, name, None) or 0) > 0]
+    chosen += ["constraints"] if getattr(args, "constraints", None) else []
     if len(chosen) > 1:
         raise OptionError(f"{' and '.join(map(flag, chosen))}: are different searches; choose one")
     for name, default in ITERATIVE.items():

@@ -83,6 +83,7 @@ def test_options_that_another_search_lacks(options):
     ({"sampling": "yes"}, "^--sampling 'yes': must be true or false"),
     ({"temperature": "hot"}, "^--temperature 'hot': must be above 0"),
     ({"sampling": True, "diversity_rate": 0.5}, "^--sampling and --diversity-rate: are different searches"),
+    ({"sampling": True, "constraints": "ordered"}, "^--sampling and --constraints: are different searches"),
     ({"retain_iter_history": True}, "^--retain-iter-history: is for models"),
     ({"iter_decode_max_iter": 5}, "^--iter-decode-max-iter: is for models"),
 )
