@@ -28,11 +28,18 @@ logger = logging.getLogger(__name__)
 ROWS = 640  # hypotheses that are searched at once on a processor
 
 
+def check_alignment(models: List[Any], print_alignment: Any) -> None:
+    """Raises OptionError for alignments of models of this package without attention."""
+    without = [isinstance(model, AttnLSTMModel) and model.decoder.attention is None for model in models]
+    if print_alignment and without and all(without):
+        raise OptionError(f"--print-alignment {print_alignment}: the model has no attention; leave it out")
+
+
 def generator_class(models: List[Any], options: DecodingOptions, print_alignment: Any) -> Optional[Type[Any]]:
     """The generator for an ensemble, or None: fairseq's.
 
     Raises:
-        OptionError: alignments of models without attention, or options that fairseq's search does not have
+        OptionError: options that fairseq's search does not have
     """
     ours = bool(models) and all(isinstance(model, AttnLSTMModel) for model in models)
     if options.decoding_engine == "stock" or not ours:
@@ -40,8 +47,6 @@ def generator_class(models: List[Any], options: DecodingOptions, print_alignment
             "--decoding-engine stock, or a model of another package, is decoded by fairseq's own search"
         )
         return None
-    if print_alignment and all(model.decoder.attention is None for model in models):
-        raise OptionError(f"--print-alignment {print_alignment}: the model has no attention; leave it out")
     return AligningGenerator if print_alignment else Generator
 
 

@@ -52,13 +52,14 @@ def _choosing(
     **options: Any,
 ) -> Any:
     # after fairseq_attn_plugin.models has been imported, which the patches precede
-    from fairseq_attn_plugin.decoding.generator import generator_class
+    from fairseq_attn_plugin.decoding.generator import check_alignment, generator_class
     from fairseq_attn_plugin.decoding.options import DecodingOptions
 
     check_search(args)
     if hasattr((extra_gen_cls_kwargs or {}).get("lm_model"), "encoder"):
         raise OptionError(f"--lm-path {args.lm_path}: is no language model; give one, such as a transformer_lm")
     decoding, alignment = DecodingOptions.of(args), getattr(args, "print_alignment", None)
+    check_alignment(models, alignment)
     if getattr(args, "score_reference", False):
         decoding.check_unused("--score-reference scores references with the model itself and translates nothing")
         hard = "hard with --score-reference; fairseq-attn extract writes weights"

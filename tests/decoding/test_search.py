@@ -30,10 +30,12 @@ def sharpened(model):
     return model
 
 
-def test_alignments_need_attention():
+@pytest.mark.parametrize("options", [{}, {"score_reference": True}], ids=str)
+@pytest.mark.parametrize("engine", ["plugin", "stock"])
+def test_alignments_need_attention(engine, options):
     models = [build("lstm_soft", decoder_attention="False")]
     with pytest.raises(OptionError, match="^--print-alignment hard: the model has no attention"):
-        generator_class(models, DecodingOptions(), "hard")
+        generator(engine, models, print_alignment="hard", **options)
     assert generator_class([*models, build("lstm_soft")], DecodingOptions(), "hard") is AligningGenerator
 
 
