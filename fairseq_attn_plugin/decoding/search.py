@@ -100,9 +100,8 @@ class Search:
         log_probs = found[0][0]
         if len(found) > 1:
             log_probs = torch.stack([one for one, _, _ in found]).logsumexp(0).sub_(math.log(len(found)))
-        lost = log_probs[:, :1].isnan()
-        if on_gpu(lost) or bool(lost.any()):
-            log_probs.masked_fill_(lost, -math.inf)
+        if on_gpu(log_probs) or bool(log_probs[:, 0].isnan().any()):
+            log_probs.nan_to_num_(-math.inf, math.inf, -math.inf)
         attention = [weights for _, weights, _ in found if weights is not None]
         return log_probs, sum(attention[1:], attention[0]) / len(found) if attention else None
 
