@@ -29,6 +29,7 @@ from fairseq_attn_plugin.analysis.inference.model_options import add_model_optio
 from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options
 from fairseq_attn_plugin.analysis.inference.translation import ExportedTranslator
 from fairseq_attn_plugin.decoding.export.exported_folder import FORMAT
+from fairseq_attn_plugin.decoding.export.runtime import lines_that_came
 from fairseq_attn_plugin.decoding.options import add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import read_settings
@@ -133,22 +134,10 @@ def _lines(args: argparse.Namespace) -> Iterator[List[str]]:
         while some := list(itertools.islice(lines, BUFFER)):
             yield some
     else:
-        stream: Any = sys.stdin.buffer
-        rest, encoding = b"", "utf-8-sig"
-        while came := stream.read1(64 * BUFFER):  # of a pipe what is there
-            *ended, rest = (rest + came).split(b"\n")  # a line ends at \n alone, so that the output stays parallel
-            if ended:
-                yield _decoded(b"\n".join(ended), encoding)
-                encoding = "utf-8"
-        if rest:
-            yield _decoded(rest, encoding)
-
-
-def _decoded(text: bytes, encoding: str) -> List[str]:
-    try:
-        return text.decode(encoding).split("\n")
-    except UnicodeDecodeError as error:
-        raise OptionError(f"standard input: is not UTF-8; {to_utf8(error)}") from None
+        try:
+            yield from lines_that_came(64 * BUFFER)
+        except UnicodeDecodeError as error:
+            raise OptionError(f"standard input: is not UTF-8; {to_utf8(error)}") from None
 
 
 def _rows(translator: Any, numbered: List[Tuple[int, str]], args: argparse.Namespace) -> Iterator[str]:

@@ -458,9 +458,25 @@ def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines,
 
 
 def test_lines_of_a_pipe_are_translated_as_they_come(monkeypatch):
-    pieces = iter([b"\xef\xbb\xbfama\nbe", b"l", b"\n\ncor \xc3", b"\xa4\n", b"dun", b""])
-    monkeypatch.setattr(sys, "stdin", Namespace(buffer=Namespace(read1=lambda size: next(pieces))))
+    sent, out, seen = [b"\xef\xbb\xbfama\nbe", b"l", b"\n\ncor \xc3", b"\xa4\n", b"dun", b""], io.BytesIO(), []
+    pieces = iter(2 * sent)
+
+    def read1(size):
+        seen.append(out.getvalue().decode())
+        return next(pieces)
+
+    monkeypatch.setattr(sys, "stdin", Namespace(buffer=Namespace(read1=read1)))
     assert list(_lines(Namespace(text=[], input=None))) == [["ama"], ["bel", ""], ["cor ä"], ["dun"]]
+    # of an exported model, too; an answer is there before the next line is awaited
+    monkeypatch.setattr(runtime, "Translator", lambda *options: Namespace(search=search))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out))
+
+    def search(lines, *options):
+        return [[Namespace(text=line.upper())] for line in lines]
+
+    runtime.main([])
+    assert seen[6:] == ["", "AMA\n", "AMA\n", "AMA\nBEL\n\n", "AMA\nBEL\n\nCOR Ä\n", "AMA\nBEL\n\nCOR Ä\n"]
+    assert out.getvalue().decode() == "AMA\nBEL\n\nCOR Ä\nDUN\n"
 
 
 def test_words_that_attend_to_the_end_alone_have_no_link():

@@ -8,7 +8,6 @@ subword-nmt, SentencePiece or sacremoses only for a model that was exported with
 import argparse
 import functools
 import io
-import itertools
 import os
 import sys
 import unicodedata
@@ -244,6 +243,19 @@ class Translator:
         return functools.partial(model.encode, out_type=str)
 
 
+def lines_that_came(size):
+    """Lists of the lines of standard input, in UTF-8: of a file about ``size`` bytes, of a pipe what is there, so that
+    who waits for an answer has it. A line ends at \\n alone: the output stays parallel."""
+    rest, encoding = b"", "utf-8-sig"
+    while came := sys.stdin.buffer.read1(size):
+        *ended, rest = (rest + came).split(b"\n")
+        if ended:
+            yield b"\n".join(ended).decode(encoding).split("\n")
+            encoding = "utf-8"
+    if rest:
+        yield rest.decode(encoding).split("\n")
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Translates lines from stdin to stdout.")
     parser.add_argument("--folder", default=os.path.dirname(__file__) or ".", help="exported model (default: its own)")
@@ -254,17 +266,16 @@ def main(arguments=None):
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences at a time (default: 32)")
     args = parser.parse_args(arguments)
-    for stream, encoding in ((sys.stdin, "utf-8-sig"), (sys.stdout, "utf-8")):
-        # a line ends at \n alone, so that the output stays parallel
-        stream.reconfigure(encoding=encoding, newline="\n")  # type: ignore[union-attr]
+    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     try:
         translator = Translator(args.folder, args.beam, args.lenpen, args.threads)
-        before, block = 0, 1 if sys.stdin.isatty() else max(1, 16 * args.batch_size)
-        while lines := [line.rstrip("\n") for line in itertools.islice(sys.stdin, block)]:
+        before = 0
+        for lines in lines_that_came(1024 * max(1, args.batch_size)):
             for found in translator.search(lines, 1, args.replace_unknown, args.batch_size, before, True):
                 links = found[0].alignment() if found and args.alignments else []
                 shown = (found[0].text if found else "") + "\t" * args.alignments
-                print(shown + " ".join("%d-%d" % pair for pair in links), flush=sys.stdin.isatty())
+                print(shown + " ".join("%d-%d" % pair for pair in links))
+            sys.stdout.flush()
             before += len(lines)
     except Exception as error:  # those of onnxruntime have no common class
         known = str(error) if isinstance(error, (OSError, ValueError, ImportError, ArithmeticError)) else ""
