@@ -16,6 +16,7 @@ from tabulate import tabulate
 
 from fairseq_attn_plugin.analysis.alignment.linking import Linking, linked_sentences
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, Lengths, Link, read_gold
+from fairseq_attn_plugin.analysis.pages.document import printable
 from fairseq_attn_plugin.analysis.records.files import Records, check_labels, is_records, label_and_path, open_records
 from fairseq_attn_plugin.errors import OptionError
 
@@ -148,6 +149,6 @@ def evaluate(systems: Sequence[AlignedSystem], gold: Sequence[GoldAlignment]) ->
 
 def error_table(results: Sequence[Evaluation]) -> str:
     """A plain-text table with one line for each system."""
-    rows = [[label, *score, score.f1, links] for label, score, links, _ in results]
+    rows = [[printable(label), *score, score.f1, links] for label, score, links, _ in results]
     headers = ["system", "AER", "precision", "recall", "F1", "links"]
     return tabulate(rows, headers, floatfmt=".4f", disable_numparse=[0], colalign=["left"] + ["right"] * 5)

@@ -1,6 +1,6 @@
 """What pages, Markdown and the terminal share: a document, which is rendered as Markdown or as a page, and tables.
 
-The cells of :func:`markdown_table` and :func:`plain_table` are already formatted and escaped.
+The cells of :func:`markdown_table` are already formatted and escaped, by :func:`plain`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairseq_attn_plugin.analysis.pages import frame
 _NUMBER = re.compile(r"[-+\u2212]?\d[\d,.]*( %)?( \(.*\))?")
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _SIDES = {"l": "left", "r": "right"}
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#$~])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#$~]|&(?=[#\w]))")
 
 
 class Link(NamedTuple):
@@ -106,10 +106,14 @@ def _is_numeric(column: Sequence[str]) -> bool:
     return bool(shown) and all(map(_NUMBER.fullmatch, shown))
 
 
+def printable(text: object) -> str:
+    """Text in one line; control characters in a file must not control a terminal."""
+    return " ".join(_CONTROLS.sub("\ufffd", str(text)).split())
+
+
 def plain(text: object) -> str:
     """Text in one line that Markdown shows as it is."""
-    # control characters in a file must not control a terminal
-    return _SPECIAL.sub(r"\\\1", " ".join(_CONTROLS.sub("\ufffd", str(text)).split()))
+    return _SPECIAL.sub(r"\\\1", printable(text))
 
 
 def _target(link: Link, folder: Union[str, Path]) -> str:
@@ -126,6 +130,5 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align:
 def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
     """Columns separated by two spaces; ``align`` has ``l`` or ``r`` for each column."""
     # tabulate adds space around headers, but not around a first row
-    return tabulate(
-        [headers, *rows], tablefmt="plain", colalign=[_SIDES[side] for side in align], disable_numparse=True
-    )
+    cells = [[printable(cell) for cell in row] for row in (headers, *rows)]
+    return tabulate(cells, tablefmt="plain", colalign=[_SIDES[side] for side in align], disable_numparse=True)

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from fairseq_attn_plugin.analysis.folders import BEAM, add_files, with_attention
 from fairseq_attn_plugin.analysis.outputs.confidence import Correlation, correlate, sentence_chrf
 from fairseq_attn_plugin.analysis.outputs.reading import check_lengths, read_reference
-from fairseq_attn_plugin.analysis.pages.document import markdown_table
+from fairseq_attn_plugin.analysis.pages.document import markdown_table, plain
 from fairseq_attn_plugin.analysis.records.confidence import measures_of
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.errors import OptionError
@@ -53,12 +53,12 @@ def run(args: argparse.Namespace) -> None:
         if quality is None:
             result["measures"] = {name: {"mean": sum(values) / len(values)} for name, values in measures.items()}
             for name, one in result["measures"].items():
-                rows.append([system.label, name, f"{one['mean']:.3f}", "", "", "", ""])
+                rows.append([plain(system.label), name, f"{one['mean']:.3f}", "", "", "", ""])
         else:
             found, correlated = correlate(measures, quality, args.samples, args.seed), True
             result["chrf"] = chrf = sum(quality) / len(quality)
             result["measures"] = {name: one._asdict() for name, one in found.items()}
-            rows.extend(_row(system.label, name, one, chrf) for name, one in found.items())
+            rows.extend(_row(plain(system.label), name, one, chrf) for name, one in found.items())
         result["each"] = {"id": ids, **measures}
         results[system.label] = result
     if args.json:

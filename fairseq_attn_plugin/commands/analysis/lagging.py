@@ -16,7 +16,7 @@ import sys
 
 from fairseq_attn_plugin.analysis.alignment.lagging import lagging_of
 from fairseq_attn_plugin.analysis.folders import add_files, with_attention
-from fairseq_attn_plugin.analysis.pages.document import markdown_table
+from fairseq_attn_plugin.analysis.pages.document import markdown_table, plain
 from fairseq_attn_plugin.analysis.records.files import open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
         if not known:
             raise OptionError(f"{records.path}: has no sentence with words on both sides")
         means = [math.fsum(values) / len(known) for values in zip(*known)]
-        rows.append([records.label, f"{means[0]:.2f}", f"{means[1]:.3f}", str(len(known))])
+        rows.append([plain(records.label), f"{means[0]:.2f}", f"{means[1]:.3f}", str(len(known))])
         if len(known) < len(found):
             left_out = counted(len(found) - len(known), "sentence")
             print(f"{records.label}: {left_out} without words left out", file=sys.stderr)

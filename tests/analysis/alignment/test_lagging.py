@@ -38,12 +38,12 @@ def hard(tmp_path):
 
 
 def test_the_command(hard, tmp_path, capsys):
-    cli.main(["lagging", str(hard), str(write_records(tmp_path / "soft.jsonl"))])
+    cli.main(["lagging", f"ha|rd={hard}", str(write_records(tmp_path / "soft.jsonl"))])
     printed = capsys.readouterr()
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.out.splitlines()]
-    assert rows[0] == ["system", "AL", "AP", "sentences"] and rows[2] == ["hard", "1.00", "0.667", "1"]
+    rows = [[cell.strip() for cell in line.strip("| ").split(" |")] for line in printed.out.splitlines()]
+    assert rows[0] == ["system", "AL", "AP", "sentences"] and rows[2] == [r"ha\|rd", "1.00", "0.667", "1"]
     assert rows[3][0] == "soft" and rows[3][2:] == ["1.000", "3"]
-    assert "hard: 1 sentence without words left out" in printed.err
+    assert "ha|rd: 1 sentence without words left out" in printed.err
 
 
 def test_records_of_another_matrix_are_read_by_it(tmp_path, capsys):

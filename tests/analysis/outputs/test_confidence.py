@@ -68,8 +68,9 @@ def test_confidence_prints_a_table_and_writes_figures(tmp_path, capsys):
         weights = weights / weights.sum(1, keepdims=True)
         records.append(record(number, f"a b{number} c", target, weights, reference="the dog sleeps"))
     path = write_records(tmp_path / "x.jsonl", records=records, target="beam 5")
-    cli.main(["confidence", f"s.seed1={path}", f"s.seed2={path}", "--samples", "50", "--json", f"{tmp_path}/c.json"])
-    assert capsys.readouterr().out.count("| confidence |") == 2
+    cli.main(["confidence", f"s.seed1={path}", f"s|2={path}", "--samples", "50", "--json", f"{tmp_path}/c.json"])
+    printed = capsys.readouterr().out
+    assert printed.count("| confidence |") == 2 and r"| s\|2 " in printed
     found = json.loads((tmp_path / "c.json").read_text())["systems"]["s.seed1"]
     values = [record_confidence(one).total for one in records]
     quality = sentence_chrf([" ".join(one.target_words) for one in records], ["the dog sleeps"] * 8)

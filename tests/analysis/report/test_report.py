@@ -31,7 +31,7 @@ from fairseq_attn_plugin.analysis.report.systems import (
 from fairseq_attn_plugin.errors import OptionError
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
-NASTY = "<script>x</script> a|b *c* _d_ `e` [f](g) #"
+NASTY = "<script>x</script> a|b *c* _d_ `e` [f](g) # &lt;"
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def document(tmp_path):
 
 def test_markdown(document, tmp_path):
     parts = document.markdown(tmp_path).split("\n\n")
-    escaped = r"\<script\>x\</script\> a\|b \*c\* \_d\_ \`e\` \[f\](g) \#"
+    escaped = r"\<script\>x\</script\> a\|b \*c\* \_d\_ \`e\` \[f\](g) \# \&lt;"
     assert parts[0] == f"# Title {escaped}"
     assert parts[1:4] == ["## One", "### Two", f"Text {escaped}"]
     rows = [[cell.strip() for cell in line.strip("| ").split(" |")] for line in parts[4].split("\n")]
