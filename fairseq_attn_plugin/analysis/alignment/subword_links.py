@@ -17,7 +17,7 @@ from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.lines import iter_lines, tokens
 from fairseq_attn_plugin.text.subwords import SUBWORDS, word_count, words_of
-from fairseq_attn_plugin.writing import PathLike, whole_text
+from fairseq_attn_plugin.writing import PathLike, check_output, whole_text
 
 
 class LinkCounts(NamedTuple):
@@ -120,6 +120,7 @@ def convert(args: argparse.Namespace) -> None:
             raise OptionError(f"--{name} is missing: name the {name} side of the corpus, in subwords")
     if not args.out:
         raise OptionError("--out is missing: name the file to write")
+    check_output("--out", args.out, [args.file, args.source, args.target])
     counts = convert_file(args.file, args.source, args.target, args.out, args.subwords or "bpe")
     print(
         f"{args.out}: {counted(counts.links, 'link')} of {counted(counts.sentences, 'sentence pair')}, "

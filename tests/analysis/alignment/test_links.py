@@ -139,8 +139,11 @@ def test_command(corpus, capsys):
     (["--out", "x", "--target="], "^--target is missing: name the target side of the corpus, in subwords$"),
     (["--out", "x", "--end", "null"], "^--end null: excludes --convert; leave one out$"),
     (["--out", "x", "--into-data"], "^--into-data: excludes --convert; leave one out$"),
+    (["--out", 0], "is one of the files that are read, and would be lost$"),
+    (["--out", 2], "is one of the files that are read, and would be lost$"),
 )
 def test_options_of_the_command(options, corpus):
+    options = [corpus[option] if isinstance(option, int) else option for option in options]
     command(corpus[0], "--source", corpus[1], "--target", corpus[2], *options)
 
 
