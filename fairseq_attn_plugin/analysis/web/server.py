@@ -104,13 +104,13 @@ class _Handler(BaseHTTPRequestHandler):
         the request is refused, it is answered here.
         """
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
-        try:
-            known = urlsplit(f"//{host}").hostname in (HOST, "localhost")
-        except ValueError:
-            known = False
-        if not known or origin not in (None, f"http://{host}"):
+        name = asked = None
+        with contextlib.suppress(ValueError):
+            name = urlsplit(f"//{host}").hostname
+            asked = urlsplit(self.path).path
+        if name not in (HOST, "localhost") or origin not in (None, f"http://{host}"):
             self._refuse(403, f"only requests to {HOST} or localhost, from pages of this server, are answered")
-        elif urlsplit(self.path).path != path:
+        elif asked != path:
             self._refuse(404, "there are GET / and POST /translate")
         else:
             return True
