@@ -29,7 +29,12 @@ def model_card(name: str, content: Mapping[str, Any], subwords: str, tokenizer: 
     """
     markdown = templates().overlay(autoescape=False)  # the filter plain escapes
     # a JSON string is a YAML string
-    markdown.filters = {**markdown.filters, "plain": plain, "yaml": partial(json.dumps, ensure_ascii=False)}
+    markdown.filters = {
+        **markdown.filters,
+        "plain": plain,
+        "yaml": partial(json.dumps, ensure_ascii=False),
+        "quote": shlex.quote,
+    }
     return markdown.get_template("model_card.md").render(
         content,
         name=name,

@@ -30,5 +30,6 @@ def test_what_the_training_recorded():
 
 def test_of_paths_the_names_stay():
     words = ["--data=/a/b:/c/d", "/data/out/", "bin1:/home/x/bin2:~/bin3", "https://host/x", "data/bin", "0.5"]
-    card = model_card("a", {**CONTENT, "command": ["fairseq-train", *words]}, "none", "none", True)
+    card = model_card("my model", {**CONTENT, "command": ["fairseq-train", *words]}, "none", "none", True)
     assert "\nfairseq-train --data=b:d out/ bin1:bin2:bin3 https://host/x data/bin 0.5\n" in card
+    assert "--local-dir 'my model'\nfairseq-attn translate 'my model'\n" in card  # commands that run
