@@ -12,7 +12,10 @@ from fairseq_attn_plugin.errors import OptionError
 
 NORMALIZERS = ("moses",)
 # languages that write no blanks between words, and sacrebleu's tokenisers of them
-SCORED_BY = {"zh": "zh", "ja": "char", "th": "char", "km": "char", "lo": "char", "my": "char"}
+SCORED_BY = {
+    **dict.fromkeys(("zh", "zho", "chi", "cmn", "yue"), "zh"),
+    **dict.fromkeys(("ja", "th", "km", "lo", "my", "jpn", "tha", "khm", "lao", "mya", "bur"), "char"),
+}
 SEVERAL = (
     "several sentences; a model that has learned single sentences may leave out what follows the first one: give each "
     "sentence a line"
@@ -100,8 +103,8 @@ def word_splitter(reading: Reading) -> Callable[[str], List[str]]:
 
 def scored_by(language: str) -> Optional[str]:
     """The tokeniser of sacrebleu for a language that writes no blanks between words, as in zh_Hant; None for others."""
-    found = re.fullmatch("([a-z]{2})(_([A-Z][a-z]{3}|[A-Za-z]{2}))?", language)
-    return SCORED_BY.get(found[1]) if found else None
+    found = re.fullmatch("([a-z]{2,3}|[A-Z]{2,3})(_([A-Z][a-z]{3}|[A-Za-z]{2}))?", language)
+    return SCORED_BY.get(found[1].lower()) if found else None
 
 
 def unspaced(subwords: str, *languages: str) -> bool:

@@ -153,7 +153,7 @@ def test_size_of_subwords_and_tokeniser_follow_the_corpus():
     assert (
         tokenizer_of(READ, ["de", "en"]) == "moses"
         and tokenizer_of([("The dog is here.", "那只狗在这里睡觉而且很高兴。" * 2)], ["en", "xx"]) == "none"
-        and tokenizer_of([("我喜欢你。", "I like you.")], ["zh_Hant", "en"]) == "none"
+        and all(tokenizer_of([("我喜欢你。", "I like.")], [zh, "en"]) == "none" for zh in ("zh_Hant", "ZH", "zho_Hans"))
         and tokenizer_of([("a b", "b c")], ["my_corpus", "lo_case"]) == "moses"
     )
     # what Moses' rules tear, in the target alone: a question mark, a joiner, an apostrophe within a word
