@@ -107,6 +107,16 @@ def test_export_knows_the_text(folder, tmp_path):
     assert exported.translate(["ama bel"]) == ["leb ama"]
 
 
+def test_models_of_other_test_sets_are_not_compared(folder, tmp_path):
+    other = shutil.copytree(folder, tmp_path / "other")
+    texts = ["--reference", str(folder / "test.yy"), "--train", str(folder / "test.yy")]
+    cli.main(["compare", str(folder), str(other)])
+    (other / "test.yy").write_text((folder / "test.xx").read_text())
+    for words in (["compare"], ["frequency", *texts]):
+        with pytest.raises(OptionError, match=f"^{other}: has another test set than {folder}; compare models of one$"):
+            cli.main([*words, str(folder), str(other)])
+
+
 @pytest.mark.parametrize(
     "lost, said",
     [

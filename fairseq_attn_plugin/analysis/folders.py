@@ -41,9 +41,17 @@ def with_translations(texts: Sequence[str]) -> List[str]:
     return _replaced(texts, lambda model: str(model.test_file("translation")))
 
 
-def first_folder(texts: Sequence[str]) -> Optional[ModelFolder]:
-    """The first model folder among ``[LABEL=]FILE``, if there is one."""
-    return next(filter(None, (open_model_folder(label_and_path(text)[1]) for text in texts)), None)
+def folder_of_test(texts: Sequence[str]) -> Optional[ModelFolder]:
+    """The first model folder among ``[LABEL=]FILE``, if there is one, whose test set all of them must have.
+
+    Raises ``OptionError`` if one has another test set, or none.
+    """
+    folders = list(filter(None, (open_model_folder(label_and_path(text)[1]) for text in texts)))
+    tests = [[one.test_file(name).read_bytes() for name in ("source", "reference")] for one in folders]
+    for folder, test in zip(folders, tests):
+        if test != tests[0]:
+            raise OptionError(f"{folder.path}: has another test set than {folders[0].path}; compare models of one")
+    return folders[0] if folders else None
 
 
 def data_of_checkpoint(args: argparse.Namespace) -> None:
@@ -61,13 +69,15 @@ def data_of_checkpoint(args: argparse.Namespace) -> None:
 
 
 def _replaced(texts: Sequence[str], file_of: Callable[[ModelFolder], str]) -> List[str]:
-    """Each ``[LABEL=]FOLDER`` of a model folder by its file."""
+    """Each ``[LABEL=]FOLDER`` of a model folder by its file. Raises ``OptionError`` for a checkpoint."""
     result = []
     for text in texts:
         label, path = label_and_path(text)
         model = open_model_folder(path)
         if model is not None:
             text = f"{label or Path(path).resolve().name}={file_of(model)}"
+        elif path.endswith(".pt") and Path(path).is_file():
+            raise OptionError(f"{path}: is a checkpoint; give the file that fairseq-attn extract writes of it")
         result.append(text)
     return result
 

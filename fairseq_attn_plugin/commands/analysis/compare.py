@@ -10,7 +10,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from fairseq_attn_plugin.analysis.folders import add_sentence_options, first_folder, sentence_numbers, with_translations
+from fairseq_attn_plugin.analysis.folders import (
+    add_sentence_options,
+    folder_of_test,
+    sentence_numbers,
+    with_translations,
+)
 from fairseq_attn_plugin.analysis.outputs.comparison import METRICS, SORTS, TOKENIZERS, add_comparison, as_html, compare
 from fairseq_attn_plugin.analysis.outputs.reading import (
     check_lengths,
@@ -55,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     at_least(args, first=0)
     if args.out:
         check_page("--out", args.out)
-    model = first_folder(args.outputs)
+    model = folder_of_test(args.outputs)
     if args.reference is None and model is None:
         raise OptionError("--reference: is missing; give the reference translations")
     if model is not None and args.reference is None:

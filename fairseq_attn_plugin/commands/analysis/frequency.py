@@ -11,7 +11,7 @@ import argparse
 import sys
 from typing import Collection, Dict
 
-from fairseq_attn_plugin.analysis.folders import BEAM, add_files, with_attention
+from fairseq_attn_plugin.analysis.folders import BEAM, add_files, folder_of_test, with_attention
 from fairseq_attn_plugin.analysis.outputs import reading as outputs
 from fairseq_attn_plugin.analysis.outputs.frequency import (
     REFERENCE,
@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     check_output("--json", args.json, [args.train, args.reference, *args.files])
+    folder_of_test(args.files)  # the references are those of one test set
     args.files = with_attention(args.files, BEAM)
     check_output("--json", args.json, args.files)  # the files of model folders, too
     systems = outputs.read_systems(args.files)
