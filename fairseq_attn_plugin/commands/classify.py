@@ -69,6 +69,8 @@ def run(args: argparse.Namespace) -> None:
     at_least(args, batch_size=1)
     if args.plot:
         check_page("--plot", args.plot)
+    elif args.documents:
+        raise OptionError(f"--documents {' '.join(args.documents)}: needs --plot FILE.html, which shows them")
     numbers = sentence_numbers(args.documents, "--documents") or list(range(5))
     reading = reading_from(args)
     if args.input is None:

@@ -61,6 +61,8 @@ def run(args: argparse.Namespace) -> None:
     if args.out:
         check_unread(args, "is of a folder, --to FOLDER; leave it out", _add_folder_options)
         return _export_direction(args)
+    if args.force:
+        raise OptionError("--force: overwrites --out FILE; --to FOLDER must not exist, or be empty")
     from fairseq_attn_plugin.analysis.inference.loading import data_of, load_models
     from fairseq_attn_plugin.decoding.export.onnx_folder import PRECISIONS, check_exportable, export_folder
     from fairseq_attn_plugin.model_folder import Text

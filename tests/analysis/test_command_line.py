@@ -1,5 +1,6 @@
 """The command ``fairseq-attn``: its help, unknown words, mistakes in one line, ``--user-dir``, other folders."""
 
+import re
 import sys
 
 import pytest
@@ -81,6 +82,7 @@ def complete(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_records(tmp_path / "records.jsonl")
     (tmp_path / "text").write_text("a\nb\nc\n")
+    (tmp_path / "y.pt").touch()
     files = {"RECORDS": ["records.jsonl"], "TEXT": ["text"], "MODEL": ["data", "--path", "x.pt"]}
     return lambda line: [part for word in line.split() for part in files.get(word, [word])]
 
@@ -131,6 +133,23 @@ def test_a_folder_that_is_not_there_is_named_before_the_work(line, complete):
 def test_a_number_that_is_too_small_is_named(line, complete):
     option, value = line.split()[-2:]
     with pytest.raises(OptionError, match=rf"^{option} {value}(\.0)?: must be (at least \d|0 or more)$"):
+        cli.main(complete(line))
+
+
+@pytest.mark.parametrize(
+    "line, said",
+    [
+        ("plot RECORDS --out x --one-based", "--one-based: needs --gold FILE, whose words it counts"),
+        ("report . --data data --out x --one-based", "--one-based: needs --gold FILE, whose words it counts"),
+        ("classify MODEL --gen-subset test --documents 3 5-7", "--documents 3 5-7: needs --plot FILE.html, which"),
+        ("export y.pt --to x --force", "--force: overwrites --out FILE; --to FOLDER must not exist, or be empty"),
+        ("align RECORDS --out x --model-overrides {'a':1}", "--model-overrides {'a':1}: needs --path, the checkpoint"),
+        ("aer y.pt --gold TEXT", "y.pt: is a checkpoint; give the file that fairseq-attn extract writes of it"),
+        ("compare a=y.pt --reference TEXT", "y.pt: is a checkpoint; give the file that fairseq-attn extract writes"),
+    ],
+)
+def test_what_would_not_be_read_is_refused(line, said, complete):
+    with pytest.raises(OptionError, match=f"^{re.escape(said)}"):
         cli.main(complete(line))
 
 

@@ -52,6 +52,12 @@ def add_gold_options(parser: Any, help: str, required: bool = False) -> None:
     add("--one-based", action="store_true", help="the gold file counts words from 1")
 
 
+def check_gold_options(args: Any) -> None:
+    """Raises ``OptionError`` for ``--one-based`` without ``--gold``."""
+    if args.one_based and not args.gold:
+        raise OptionError("--one-based: needs --gold FILE, whose words it counts")
+
+
 REMEDY = "; if the file counts from 1, give --one-based"
 
 

@@ -137,18 +137,19 @@ def panels_of(
     end: bool = False,
     gold: Optional[GoldAlignment] = None,
     normalize: bool = False,
+    first: int = 0,
 ) -> List[Panel]:
     """The panels of one sentence: for each file one panel for each of its ``weights``; see :func:`panel_of`.
 
     Gold links connect a source and its reference. A model's own translation has them only if it equals the reference.
-    Raises ``ValueError`` for a link to a word that the sentence does not have.
+    Raises ``ValueError`` for a link to a word that the sentence does not have; its message counts from ``first``.
     """
     panels = []
     for system, record, names in zip(systems, chosen.records, weights):
         forced = system.header.target == "reference"
         links = gold if forced or (record.reference or "").split() == record.target_words else None
         if links is not None:
-            check_links(links.possible, (len(record.source_words), len(record.target_words)))
+            check_links(links.possible, (len(record.source_words), len(record.target_words)), first)
         latent = not {"posterior", "bayes"}.isdisjoint(record.weights)
         for name in names:
             shown = _LATENT.get(name, name) if latent else name

@@ -36,11 +36,11 @@ from fairseq_attn_plugin.analysis.alignment.linking import (
 from fairseq_attn_plugin.analysis.alignment.links import Link
 from fairseq_attn_plugin.analysis.alignment.subword_links import add_conversion_options, convert
 from fairseq_attn_plugin.analysis.folders import data_of_checkpoint, with_attention
-from fairseq_attn_plugin.analysis.inference.model_options import add_model_options
+from fairseq_attn_plugin.analysis.inference.model_options import add_model_options, add_overrides_option
 from fairseq_attn_plugin.analysis.records.files import Records, is_records, open_systems
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.model_folder import expand
-from fairseq_attn_plugin.options import at_least, check_unread, flag, parse_overrides
+from fairseq_attn_plugin.options import at_least, check_unread, parse_overrides
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, whole_text
 
@@ -55,14 +55,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_conversion_options(parser.add_argument_group("from words to subwords"))
 
 
+def _add_split_options(parser: Any) -> None:
+    parser.add_argument(
+        "--gen-subset", metavar="SPLIT", help="split of the data folder (default: test; with --into-data: train)"
+    )
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="subwords in a batch (default: 4000)")
+
+
 def _add_alignment_options(parser: Any) -> None:
     """Everything that --convert does not read, but for the options of :func:`add_linking_options`."""
     model = parser.add_argument_group("a model")
     add_model_options(model)
-    model.add_argument(
-        "--gen-subset", metavar="SPLIT", help="split of the data folder (default: test; with --into-data: train)"
-    )
-    model.add_argument("--max-tokens", type=int, metavar="N", help="subwords in a batch (default: 4000)")
+    _add_split_options(model)
     both = parser.add_argument_group("two directions")
     both.add_argument(
         "--reverse",
@@ -170,9 +174,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.path is None:
         if args.into_data:
             raise OptionError(f"{args.data}: is no model folder of fairseq-attn train; give its checkpoint by --path")
-        for name in ("gen_subset", "max_tokens"):
-            if getattr(args, name) is not None:
-                raise OptionError(f"{flag(name)} {getattr(args, name)}: needs --path, the checkpoint of a model")
+        check_unread(args, "needs --path, the checkpoint of a model", _add_split_options, add_overrides_option)
     elif Path(args.data).is_file():
         raise OptionError(f"{args.data}: is a file; --path needs the data folder of the model")
     check_output("--out", args.out, [args.file, args.reverse])

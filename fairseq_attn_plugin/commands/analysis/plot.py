@@ -18,7 +18,7 @@ from typing import Callable, List, Optional, Sequence
 
 from tqdm import tqdm
 
-from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
+from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, check_gold_options, read_gold
 from fairseq_attn_plugin.analysis.drawing.canvas import check_drawing
 from fairseq_attn_plugin.analysis.drawing.heatmaps import heatmaps
 from fairseq_attn_plugin.analysis.drawing.panels import END, FIRST, choose_sentences, panels_of, weights_of
@@ -73,6 +73,7 @@ def _paths(out: Path, pictures: int, sentences: int) -> Callable[[int], Path]:
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
     at_least(args, first=0)
+    check_gold_options(args)
     systems = open_systems(with_attention(args.files, BEAM))
     weights = weights_of(systems, args.weights.split(",") if args.weights else None)
     header = systems[0].header
@@ -89,7 +90,7 @@ def run(args: argparse.Namespace) -> None:
     for chosen in tqdm(choose_sentences(systems, numbers, first), total=count, unit=" sentences", disable=None):
         links = None if gold is None else gold[chosen.number]
         try:
-            panels = panels_of(systems, chosen, weights, subwords, args.end, links, args.normalize)
+            panels = panels_of(systems, chosen, weights, subwords, args.end, links, args.normalize, int(args.one_based))
         except ValueError as error:
             raise OptionError(f"--gold {args.gold}: sentence {chosen.number}: {error}") from None
         path = path_of(chosen.number)

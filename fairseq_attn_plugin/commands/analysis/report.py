@@ -19,7 +19,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from fairseq_attn_plugin.analysis.alignment.links import add_gold_options
+from fairseq_attn_plugin.analysis.alignment.links import add_gold_options, check_gold_options
 from fairseq_attn_plugin.analysis.inference.model_options import add_user_dir_option
 from fairseq_attn_plugin.analysis.report.building import write_report
 from fairseq_attn_plugin.errors import OptionError
@@ -49,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     at_least(args, beam=1, samples=0)
+    check_gold_options(args)
     if args.samples == 1:
         raise OptionError("--samples 1: must be at least 2, or 0 for none")
     if args.data is None and not _has_model_folders(args.folder):

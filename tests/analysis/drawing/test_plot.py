@@ -154,6 +154,7 @@ def test_gold(tmp_path, drawn, capsys):
     (["--out", "OUT/a.png"], r"^--out \S*a.png: is one picture, not 3; give a folder, or one sentence to"),
     (["--out", "OUT/file"], r"^--out \S*file: cannot be created: File exists$"),
     (["--gold", "OUT/gold"], r"--gold \S*gold: sentence 0: link 3-0: the source has 3 words, .* --one-based$"),
+    (["--gold", "OUT/first", "--one-based"], r"sentence 0: link 4-1: the source has 3 words, counted from 1$"),
     (["OTHER"], r"^sentence 0: \S*soft.jsonl and \S*other.jsonl have .* source words \('kleines' and 'klei@@'\)"),
     (["SHORT", "--sentences", 2], r"^--sentences 2: is not in \S*short.jsonl; its corpus has 3"),
 )
@@ -166,6 +167,7 @@ def test_mistakes(options, tmp_path, drawn):
     }
     (tmp_path / "file").write_text("0-0\n")
     (tmp_path / "gold").write_text("3-0\n\n\n")
+    (tmp_path / "first").write_text("4-1\n\n\n")
     options = [str(files.get(option, option)).replace("OUT", str(tmp_path)) for option in options]
     yield lambda: plot(soft, *options, *([] if "--out" in options else ["--out", tmp_path / "pictures"]))
     assert not drawn
