@@ -13,6 +13,7 @@ A file is JSON lines: the header in the first line, one sentence in each followi
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -210,11 +211,12 @@ def open_systems(paths: Sequence[str]) -> List[Records]:
 
 
 def label_and_path(text: str) -> Tuple[Optional[str], str]:
-    """Splits ``LABEL=FILE``; the label of ``FILE`` is None. A path may itself contain an equals sign."""
-    label, equals, path = text.partition("=")
-    if not label or not equals or "/" in label or Path(text).exists():
+    """Splits ``LABEL=FILE``; the label of ``FILE`` is None. Both may contain equals signs, as in ``lr=0.1``."""
+    places = [place for place, letter in enumerate(text) if letter == "=" and place and "/" not in text[:place]]
+    if not places or os.path.exists(text):
         return None, text
-    return label, path
+    place = next((place for place in places if os.path.exists(text[place + 1 :])), places[0])
+    return text[:place], text[place + 1 :]
 
 
 def check_labels(labels: Sequence[str]) -> None:

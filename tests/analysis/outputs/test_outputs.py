@@ -51,9 +51,9 @@ def test_words_of_extracted_hypotheses(tmp_path, capsys):
         outputs.read_reference(write_records(tmp_path / "no.jsonl", target="beam 5"))
 
 
-def test_labels(tmp_path):
+def test_labels(tmp_path, monkeypatch):
     paths = []
-    for folder in ("soft", "mqt"):
+    for folder in ("soft", "mqt", "lr=0.1"):
         (tmp_path / folder).mkdir()
         paths.append(str(text(tmp_path / folder / "test.hyp", "a\n")))
     odd = str(text(tmp_path / "a=b.hyp", "a\n"))
@@ -61,7 +61,9 @@ def test_labels(tmp_path):
     found = outputs.read_systems([paths[0], f"other={paths[1]}", records, odd])
     assert list(found) == ["test", "other", "structured", "a=b"]
     with pytest.raises(OptionError, match="test: 2 files have this name; give each its own, NAME=FILE"):
-        outputs.read_systems(paths)
+        outputs.read_systems(paths[:2])
+    monkeypatch.chdir(tmp_path)
+    assert list(outputs.read_systems(["lr=0.1=lr=0.1/test.hyp", "lr=1=a=b.hyp"])) == ["lr=0.1", "lr=1"]
 
 
 @refuses(
