@@ -17,6 +17,7 @@ A folder of ``fairseq-attn export`` describes its text by the same settings (:cl
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 from pathlib import Path
@@ -186,7 +187,8 @@ def open_model_folder(path: Any) -> Optional[ModelFolder]:
 
 def is_training(folder: Path) -> bool:
     """Whether ``fairseq-attn train`` has begun to write this folder."""
-    return (folder / "training" / "lock").is_file()
+    # unlike the methods of Path, os.path takes names of any length, such as a sentence in the place of a folder
+    return os.path.isfile(folder / "training" / "lock")
 
 
 def expand(args: argparse.Namespace) -> None:
@@ -201,7 +203,7 @@ def expand(args: argparse.Namespace) -> None:
     folders: List[ModelFolder] = []
     for name in ("data", "path", "checkpoint"):
         value = getattr(args, name, None)
-        found = open_model_folder(value) if isinstance(value, str) and Path(value).is_dir() else None
+        found = open_model_folder(value) if isinstance(value, str) and os.path.isdir(value) else None
         if found is None:
             continue
         folders.append(found)

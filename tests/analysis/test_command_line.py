@@ -145,6 +145,9 @@ def test_a_number_that_is_too_small_is_named(line, complete):
         ("export y.pt --to x --force", "--force: overwrites --out FILE; --to FOLDER must not exist, or be empty"),
         ("align RECORDS --out x --model-overrides {'a':1}", "--model-overrides {'a':1}: needs --path, the checkpoint"),
         ("aer y.pt --gold TEXT", "y.pt: is a checkpoint; give the file that fairseq-attn extract writes of it"),
+        ("report none --out x", "none: is not a folder"),
+        (f"translate {'Hund.' * 99}", f"{'Hund.' * 99}: is no model folder, checkpoint or exported model; give"),
+        (f"compare {'Hund.' * 99} --reference TEXT", f"{'Hund.' * 99}: cannot be read: File name too long"),
         ("compare a=y.pt --reference TEXT", "y.pt: is a checkpoint; give the file that fairseq-attn extract writes"),
     ],
 )

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     check_gold_options(args)
     if args.samples == 1:
         raise OptionError("--samples 1: must be at least 2, or 0 for none")
-    if args.data is None and not _has_model_folders(args.folder):
+    if args.data is None and args.folder.is_dir() and not _has_model_folders(args.folder):
         raise OptionError(f"{args.folder}: is no model folder and has none; give the data of its models by --data")
     args.command = shlex.join(["fairseq-attn", *sys.argv[1:]])
     write_report(args.folder, args.data or "", args.out, args)
@@ -61,6 +61,5 @@ def run(args: argparse.Namespace) -> None:
 
 def _has_model_folders(folder: Path) -> bool:
     """Whether it is a model folder or has some; these know their data."""
-    children = sorted(folder.iterdir()) if folder.is_dir() else []
-    folders = (folder, *filter(Path.is_dir, children))
+    folders = (folder, *filter(Path.is_dir, sorted(folder.iterdir())))
     return any(is_training(one) or read_settings(one).get("format") == FORMAT for one in folders)
