@@ -6,8 +6,8 @@ c(f, e) counts source word f with target word e. From attention a_tj, with each 
     soft   c(f, e) is the sum of a_tj over all t and j with f = f_j and e = e_t
 
 Weight on the end of the source counts for no word. The two sentence ends count as a pair once in every sentence,
-whatever the model attends to there, so that a decoder can look up the end. A word with ``<unk>`` is never counted.
-P(e | f) = c(f, e) / sum_e c(f, e).
+whatever the model attends to there, so that a decoder can look up the end. A word with ``<unk>`` is never counted, nor
+one without letters, a lone blank of SentencePiece. P(e | f) = c(f, e) / sum_e c(f, e).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def count_records(
         end = len(sources)
         for target, row in zip(targets, matrix):
             total = row.sum()
-            if not total > 0 or UNKNOWN in target:  # the row sums to zero or to nan
+            if not total > 0 or UNKNOWN in target or not target:  # the row sums to zero or to nan
                 continue
             if soft:
                 for column in np.flatnonzero(row[:end]):
@@ -55,7 +55,7 @@ def count_records(
 
 
 def _add(counts: PairCounts, source: str, target: str, count: float) -> None:
-    if UNKNOWN not in source:
+    if source and UNKNOWN not in source:
         of = counts.setdefault(source, {})
         of[target] = of.get(target, 0.0) + count
 

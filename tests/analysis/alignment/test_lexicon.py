@@ -52,6 +52,8 @@ def test_words_that_translate_nothing():
     assert count_records([record(0, "<unk>", "house")]) == END
     assert count_records([record(0, "haus", "hou@@ <unk>"), record(1, "hau@@ <unk>", "house")]) == {"</s>": {"</s>": 2}}
     assert count_records([record(0, "", ""), record(1, "", "a"), record(2, "a", "")]) == {"</s>": {"</s>": 3.0}}
+    blank = [record(0, "\u2581 \u2581a", "\u2581 \u2581b", subwords="sentencepiece")]  # its fields would be empty
+    assert count_records(blank) == {"a": {"b": 1.0}, **END}
 
 
 COUNTS = {"das": {"the": 3.0, "that": 1.0}, "haus": {"house": 0.4}}

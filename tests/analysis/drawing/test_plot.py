@@ -111,7 +111,7 @@ def test_gold_links_of_words_and_of_their_pieces():
         (("posterior", "bayes"), [], ["soft", "elbo: prior", "elbo: posterior"]),
         (("bayes",), [], ["soft", "elbo: prior", "elbo: exact posterior"]),
         (("posterior", "bayes"), ["--weights", "attention"], ["soft", "elbo: prior"]),
-        (("posterior", "bayes"), ["--weights", "attention,bayes"], ["soft", "elbo: prior", "elbo: exact posterior"]),
+        (("posterior", "bayes"), ["--weights", "attention, bayes"], ["soft", "elbo: prior", "elbo: exact posterior"]),
     ],
 )
 def test_which_matrices(tmp_path, drawn, names, options, labels):
