@@ -72,6 +72,8 @@ def run(args: argparse.Namespace) -> None:
     if first is None:
         first = 0 if numbers is not None else FIRST_WRITTEN if args.out else FIRST_PRINTED
     systems = read_systems(args.outputs)
+    if args.sort == "difference" and len(systems) == 1:
+        raise OptionError("--sort difference: needs the outputs of two systems")
     reference = read_reference(args.reference)
     source = None if args.source is None else read_source(args.source)
     named = {f"--reference {args.reference}": reference, **systems}

@@ -137,6 +137,7 @@ def test_the_command(files, capsys):
     (["bpe.txt"], r"bpe: has subwords \(.*a@@\), --reference .*--remove-bpe"),
     (["short.txt"], r"short: has 1 sentences, --reference .*test\.en has 3"),
     (["--source", "short.txt"], r"--source .* has 1 sentences, --reference .* has 3"),
+    (["--sort", "difference"], r"^--sort difference: needs the outputs of two systems$"),
     (["--out", "x.pdf"], r"--out x\.pdf: must end in \.html"),
 )
 def test_mistakes_are_named(options, files, capsys, monkeypatch):
