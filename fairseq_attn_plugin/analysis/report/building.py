@@ -209,7 +209,9 @@ def _document(read: _Read, out: Path, settings: Namespace) -> Document:
     outputs = {one.system.name: read.outputs[one.system.name] for one in shown}
     if read.training is not None:
         frequency.add_frequencies(document, frequency.analyse(read.training, read.reference, outputs))
-    sections.add_examples(document, read.source, read.reference, outputs, out, explored)
+    # the outputs are words already, but for languages without blanks between them
+    marked = "none" if tokenize == "13a" else tokenize
+    sections.add_examples(document, read.source, read.reference, outputs, out, explored, marked)
     document.heading("Sentence by sentence")
     document.link(out / sections.EXPLORER, f"Explore the attention in {counted(len(explored), 'sentence')}")
     sections.add_origin(document, read.reported, read.failed, settings.command)

@@ -145,10 +145,12 @@ def add_examples(
     outputs: Mapping[str, Sequence[str]],
     out: Path,
     explored: Collection[int],
+    tokenize: str,
 ) -> None:
-    """The sentences whose translations differ most; each leads to the sentence in the explorer."""
+    """The sentences whose translations differ most; each leads to the sentence in the explorer. ``tokenize`` is
+    sacrebleu's tokenizer, for BLEU and the marks."""
     document.heading("Translations side by side")
-    found = compare(outputs, reference, source, "difference", "chrf", first=COMPARED)
+    found = compare(outputs, reference, source, "difference", "chrf", first=COMPARED, tokenize=tokenize)
     with whole_text(out / "compare.html", f"--out {out}: compare.html cannot be written") as stream:
         stream.write(as_html(found))
     document.paragraph(f"The sentences whose scores differ most. {MARKS}")

@@ -18,7 +18,7 @@ from fairseq_attn_plugin.analysis.inference.sentences import SourceSentence
 from fairseq_attn_plugin.analysis.outputs.significance import score_systems
 from fairseq_attn_plugin.analysis.pages.document import Document
 from fairseq_attn_plugin.analysis.records.files import open_records
-from fairseq_attn_plugin.analysis.report import building
+from fairseq_attn_plugin.analysis.report import building, sections
 from fairseq_attn_plugin.analysis.report.systems import (
     Reported,
     System,
@@ -104,6 +104,12 @@ def test_an_unknown_word_of_the_reference_matches_no_output(tmp_path):
     sentence = SourceSentence(0, None, None, ["a"], ["the", "<unk>"])
     building._read_corpus(read, lambda start: [sentence], SimpleNamespace(gold=None))
     assert (read.source, read.reference) == (["a"], ["the <<unk>>"])
+
+
+def test_words_that_differ_are_marked_in_a_language_without_blanks(tmp_path):
+    document = Document("x")
+    sections.add_examples(document, ["I like you."], ["我喜欢你。"], {"a": ["我喜欢他。"]}, tmp_path, [], "zh")
+    assert "我 喜 欢 +他+ 。" in document.markdown(tmp_path)
 
 
 @refuses(
