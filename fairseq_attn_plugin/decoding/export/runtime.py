@@ -247,7 +247,7 @@ def lines_that_came(size):
     """Lists of the lines of standard input, in UTF-8: of a file about ``size`` bytes, of a pipe what is there, so that
     who waits for an answer has it. A line ends at \\n alone: the output stays parallel."""
     rest, encoding = b"", "utf-8-sig"
-    while came := sys.stdin.buffer.read1(size):
+    while came := sys.stdin.buffer.read1(size):  # type: ignore[union-attr]
         *ended, rest = (rest + came).split(b"\n")
         if ended:
             yield b"\n".join(ended).decode(encoding).split("\n")
