@@ -1,18 +1,11 @@
-"""What would end the first validation of a training, and lose its epoch, ends the training before its first update.
-
-fairseq makes the batches of a validation set when it first validates, and keeps them. Here it makes them at the start:
-a sentence that is longer than the options allow is found before anything is trained.
-"""
+"""A metric that is none, or of which the worst would be kept, ends a training before its epoch is lost."""
 
 from typing import Any, Dict, Optional
-
-import torch
-from fairseq.data import data_utils
 
 from fairseq_attn_plugin.errors import OptionError
 
 from .messages import explained
-from .wrapping import Patch, after
+from .wrapping import Patch, before
 
 # metrics of which more is better: fairseq's, and those of our criterions
 GREATEST = (
@@ -21,8 +14,8 @@ GREATEST = (
 ).split()
 
 
-@after
-def _looking_ahead(_loaded: Any, cfg: Any, trainer: Any, **_options: Any) -> None:
+@before
+def _checking(cfg: Any, trainer: Any, **_options: Any) -> None:
     if trainer.cfg.dataset.disable_validation:
         return
     if cfg.best_checkpoint_metric == "bleu" and getattr(trainer.cfg.task, "eval_bleu", None) is False:
@@ -32,12 +25,6 @@ def _looking_ahead(_loaded: Any, cfg: Any, trainer: Any, **_options: Any) -> Non
             f"--best-checkpoint-metric {cfg.best_checkpoint_metric}: is best where it is greatest, and "
             "checkpoint_best.pt would be the worst; add --maximize-best-checkpoint-metric"
         )
-    dummy = trainer._dummy_batch  # of the training data, which a process without a batch takes
-    # the noise of the training data is drawn next, as it would be without a look ahead
-    with data_utils.numpy_seed(trainer.cfg.common.seed), torch.random.fork_rng(devices=[]):
-        for subset in trainer.cfg.dataset.valid_subset.split(","):
-            trainer.get_valid_iterator(subset)
-    trainer._dummy_batch = dummy
 
 
 def _no_metric(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
@@ -48,9 +35,9 @@ def _no_metric(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
 
 VALIDATION = Patch(
     name="validation",
-    reason="a sentence that is too long, or a metric that is none, is found when an epoch is over, which is lost",
+    reason="a metric that is none is found when an epoch is over, which is lost; of others the worst is kept",
     wraps={
-        "fairseq.checkpoint_utils:load_checkpoint": _looking_ahead,
+        "fairseq.checkpoint_utils:load_checkpoint": _checking,
         "fairseq_cli.train:validate": explained(_no_metric),
     },
 )
