@@ -161,17 +161,17 @@ def _with_last_metric(
     at_start = place.get("version", 1) >= 2 and place["iterations_in_epoch"] == 0
     if state is not None and state["options"] is not None and state["options"] == _options(self):
         _restore(self, state)
-        self.schedule_within_epoch = None if at_start else state
+        self.schedule_within_epoch = None if at_start else (place["epoch"], state)
     if at_start and extra_state.get("val_loss") is not None:
         self.lr_step(place["epoch"] - 1, extra_state["val_loss"])
 
 
 @after
 def _going_on(_result: Any, self: Any, epoch: int) -> None:
-    """fairseq begins the epoch a second time when it resumes within it."""
-    state, self.schedule_within_epoch = getattr(self, "schedule_within_epoch", None), None
-    if state is not None:
-        _restore(self, state)
+    """fairseq begins the epoch a second time when it resumes within it, and not with ``--reset-dataloader``."""
+    within, self.schedule_within_epoch = getattr(self, "schedule_within_epoch", None), None
+    if within is not None and within[0] == epoch:
+        _restore(self, within[1])
 
 
 LR_SCHEDULE = Patch(

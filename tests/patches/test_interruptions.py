@@ -169,6 +169,14 @@ def test_a_schedule_that_starts_again_does_not_have_the_metric(short):
     assert rate(3, "--lr", 0.3, "--reset-optimizer") == 0.3
 
 
+def test_a_schedule_whose_epochs_are_counted_anew(tiny_data, tmp_path):
+    """The first epoch has the rate of the first epoch, and not that of the one in which the checkpoint was written."""
+    words = [*command(tiny_data, "lstm_soft", tmp_path), "--lr", 0.5, "--force-anneal", 1, "--lr-shrink", 0.1]
+    train_and_die(words, 10)  # after the checkpoint of update 9, within the second epoch
+    log = run_tool(*words, "--reset-dataloader", "--max-epoch", 1).stdout
+    assert re.findall(r"\| train \|.*\| lr ([\d.e-]+)", log) == ["0.05"]
+
+
 @pytest.mark.parametrize(
     "options",
     [
