@@ -8,7 +8,8 @@
   looks up positions of subwords among words. Here unknown words are replaced before subwords are joined. Stock scores
   joined translations against references in subwords; here the subwords of references are joined as well.
 - ``--log-file``: stock opens the file again for every epoch.
-- ``--store-ema``: stock averages tables of whole numbers, too, and stops. They are copied.
+- ``--store-ema``: stock averages tables of whole numbers, too, and stops. They are copied. It stops where a checkpoint
+  has no averages, which begin with its parameters here. A resumed training counts for ``--ema-update-freq`` from zero.
 """
 
 from __future__ import annotations
@@ -207,8 +208,28 @@ def _without_whole_numbers(_none: None, self: Any, *_args: Any, **_options: Any)
     self.skip_keys = {*self.skip_keys, *(name for name, value in tensors if not value.is_floating_point())}
 
 
+@after
+def _with_averages(state: Dict[str, Any], *_args: Any, **options: Any) -> None:
+    if "load_on_all_ranks" in options:  # by a trainer, which looks for the parameters where it has deleted them
+        state["extra_state"].setdefault("ema", state["model"])
+
+
+@after
+def _averaging_on(extra_state: Optional[Dict[str, Any]], self: Any, *_args: Any, **_options: Any) -> None:
+    if extra_state is None:
+        return
+    extra_state.pop("ema", None)  # it has been read, and would be held in memory
+    if self.cfg.ema.store_ema:
+        self.ema.update_freq_counter = self.get_num_updates() % self.cfg.ema.ema_update_freq
+
+
 AVERAGES = Patch(
     name="moving_averages",
-    reason="--store-ema stops at tables of whole numbers, as of a lexicon, an election and class names",
-    wraps={"fairseq.models.ema.ema:EMA.__init__": _without_whole_numbers},
+    reason="--store-ema stops at tables of whole numbers, as of a lexicon, an election and class names, and at "
+    "checkpoints without averages; a resumed training averages other updates than an uninterrupted one",
+    wraps={
+        "fairseq.models.ema.ema:EMA.__init__": _without_whole_numbers,
+        "fairseq.checkpoint_utils:load_checkpoint_to_cpu": _with_averages,
+        "fairseq.trainer:Trainer.load_checkpoint": _averaging_on,
+    },
 )

@@ -38,6 +38,23 @@ def test_ends_as_an_uninterrupted_training(arch, options, tiny_data, tmp_path):
         assert differences(tmp_path / "whole" / name, tmp_path / "parts" / name) == []
 
 
+def test_averages_of_parameters(tiny_data, tmp_path):
+    """Every second update is averaged. Averages begin with the parameters of a checkpoint that has none."""
+    averaging = ["--max-epoch", 1, "--store-ema", "--ema-update-freq", 2]
+    whole, parts = (command(tiny_data, "lstm_soft", tmp_path / name, *averaging) for name in ("whole", "parts"))
+    run_tool(*whole)
+    train_and_die(parts, 4)  # after the checkpoint of update 3
+    run_tool(*parts)
+    last = [tmp_path / name / "checkpoint_last.pt" for name in ("whole", "parts", "plain", "fine")]
+    assert differences(*last[:2]) == []
+    run_tool(*command(tiny_data, "lstm_soft", last[2].parent, "--max-update", 1))
+    fine = ["--finetune-from-model", last[2], "--max-update", 1, "--store-ema", "--ema-decay", 1]
+    run_tool(*command(tiny_data, "lstm_soft", last[3].parent, *fine))
+    plain, tuned = (load_checkpoint_to_cpu(str(path)) for path in last[2:])
+    assert all(torch.equal(plain["model"][name], mean) for name, mean in tuned["extra_state"]["ema"].items())
+    assert not torch.equal(*(state["model"]["encoder.embed_tokens.weight"] for state in (plain, tuned)))
+
+
 # ---- batch order
 
 
