@@ -149,8 +149,8 @@ class AgreementCriterion(FairseqCriterion):
         warmup = self.cfg.agreement_warmup_updates
         return self.cfg.agreement_weight * (min(1.0, updates / warmup) if warmup else 1.0)
 
-    def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, int, Dict[str, Any]]:
-        """Returns the loss, the sample size and the logged sums of a batch."""
+    def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Any, Dict[str, Any]]:
+        """Returns the loss, the sample size (a tensor where it counts words) and the logged sums of a batch."""
         both_models = unwrapped(model)
         if not isinstance(both_models, AgreementLSTMModel):
             raise OptionError(
@@ -170,7 +170,7 @@ class AgreementCriterion(FairseqCriterion):
             normalized = both_models.decoder.attention.normalized  # type: ignore[union-attr]
             both = attentions(out.forward_weights, out.reverse_weights, *masks, normalized)
             disagreement = LOSSES[self.cfg.agreement_loss](both).sum()
-        pairs, reverse_words = target.size(0), int(both.source_words.sum())
+        pairs, reverse_words = target.size(0), both.source_words.sum()  # for a number the host would wait
         words = sample["ntokens"] + reverse_words
         if self.training:
             loss, sample_size = sum(losses) + weight * disagreement, pairs if self.cfg.sentence_avg else words
