@@ -10,6 +10,9 @@
 - ``--log-file``: stock opens the file again for every epoch.
 - ``--store-ema``: stock averages tables of whole numbers, too, and stops. They are copied. It stops where a checkpoint
   has no averages, which begin with its parameters here. A resumed training counts for ``--ema-update-freq`` from zero.
+- ``--amp``: stock divides gradients by the loss scale twice: torch's scaler knows optimizers by their identity, and is
+  given fairseq's after torch's. SGD then takes steps that are too short by this factor, and the epsilon of Adam counts
+  as much more.
 """
 
 from __future__ import annotations
@@ -232,4 +235,20 @@ AVERAGES = Patch(
         "fairseq.checkpoint_utils:load_checkpoint_to_cpu": _with_averages,
         "fairseq.trainer:Trainer.load_checkpoint": _averaging_on,
     },
+)
+
+
+# ---- automatic mixed precision
+
+
+@around
+def _unscaled_once(_step: Callable[..., None], self: Any) -> None:
+    self.scaler.step(self.optimizer)  # which clipping has unscaled
+    self.scaler.update()
+
+
+MIXED_PRECISION = Patch(
+    name="mixed_precision",
+    reason="--amp divides gradients by the loss scale twice",
+    wraps={"fairseq.optim.amp_optimizer:AMPOptimizer.step": _unscaled_once},
 )

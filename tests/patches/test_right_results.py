@@ -1,5 +1,6 @@
 """Every sentence is in a batch; unknown words are replaced; a log has each line once."""
 
+from argparse import Namespace
 from collections import Counter
 
 import numpy as np
@@ -10,6 +11,8 @@ from fairseq import utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass.configs import EMAConfig
 from fairseq.models.ema import build_ema
+from fairseq.optim import OPTIMIZER_DATACLASS_REGISTRY, OPTIMIZER_REGISTRY
+from fairseq.optim.amp_optimizer import AMPOptimizer
 from in_process import run_tool
 from models_for_tests import build
 from training import train
@@ -154,3 +157,24 @@ def test_lines_stand_in_the_file_once(tiny_data, tmp_path):
     before = (tmp_path / "log").read_text()
     train(tiny_data, tmp_path, *options, "--log-file", tmp_path / "next", updates=1)
     assert "num_updates 1" in (tmp_path / "next").read_text() and (tmp_path / "log").read_text() == before
+
+
+# ---- automatic mixed precision
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "fused_adam"])
+def test_amp_divides_gradients_by_the_scale_once(optimizer):
+    parameter = torch.nn.Parameter(torch.ones(3))
+    config = OPTIMIZER_DATACLASS_REGISTRY.get(optimizer, Namespace)()
+    config.lr, config.momentum, config.weight_decay, config.adam_eps, config.adam_betas = [0.1], 0.0, 0.0, 0.5, "(0, 0)"
+    sections = {"optimizer": config, "common": Namespace(fp16_init_scale=1, min_loss_scale=0)}
+    amp = AMPOptimizer(Namespace(**sections), [parameter], OPTIMIZER_REGISTRY[optimizer](config, [parameter]))
+    amp._grad_scaler = torch.amp.GradScaler("cpu", init_scale=128.0)  # fairseq's is of a GPU
+    gradient = torch.tensor([1.0, -2.0, 3.0])
+    amp.backward((parameter * gradient).sum())
+    amp.multiply_grads(0.5)
+    amp.clip_grad_norm(0.0)
+    amp.step()
+    gradient /= 2
+    moved = gradient if optimizer == "sgd" else gradient / (gradient.abs() + 0.5)
+    torch.testing.assert_close(parameter.detach(), 1 - 0.1 * moved, rtol=1e-3, atol=0)
