@@ -34,7 +34,8 @@ def test_learns_and_aligns(attention, options, short_data):
 )
 def test_latent_alignments_learn_and_translate_alike_in_every_batch(arch, options, short_data):
     options += " --criterion latent_alignment --attention-hidden-dim 32"
-    learns(Learner(short_data, arch, *options.split()), 1500)
+    # at the rate of the others it depends on the rounding whether a tenth of the sentences goes wrong
+    learns(Learner(short_data, arch, *options.split()), 1500, rate=0.01)
 
 
 @pytest.mark.parametrize("attention", ["monotonic", "gaussian"])

@@ -50,9 +50,9 @@ class Learner:
         iterator = self.task.get_batch_iterator(self.task.dataset(split), max_sentences=size, seed=1)
         return list(iterator.next_epoch_itr(shuffle=split == "train", fix_batches_to_gpus=False))
 
-    def learn(self, updates: int) -> int:
+    def learn(self, updates: int, rate: float = RATE) -> int:
         """At most so many updates of Adam, at a rate that falls to 0; returns how many it took."""
-        optimizer = torch.optim.Adam(self.model.parameters(), lr=RATE)
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=rate)
         plan = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda number: 1 - number / updates)
         batches, losses = self.batches("train", 50), []
         self.model.train()
@@ -88,10 +88,10 @@ class Learner:
         return found
 
 
-def learns(learner: Learner, updates: int = 800, ordered: bool = False) -> Translations:
+def learns(learner: Learner, updates: int = 800, rate: float = RATE, ordered: bool = False) -> Translations:
     """What a search finds in batches of one sentence, after a comparison with larger ones. Most words are linked to
     the right ones: the source reversed, or in its own order if ``ordered``."""
-    learner.learn(updates)
+    learner.learn(updates, rate)
     one, many = learner.translate(1), learner.translate(32)
     assert len(one.right) >= 0.9 * len(one.words), f"{len(one.right)} of {len(one.words)} lines right"
     assert many == one
