@@ -57,9 +57,9 @@ def test_results_of_the_readme_are_those_measured():
     tables = []
     for lines in (text, page):
         rows = [line.strip("|").split("|") for line in lines.splitlines() if line.startswith("| ")]
-        keys = [re.search("mqt|aqt|soft|structured", row[0]) for row in rows]
+        keys = [re.search(r"`(lstm_\w+)`", row[0]) for row in rows]
         numbers = [[cell.strip(" *") for cell in row[1:]] for row in rows]
-        tables.append({key.group(): row for key, row in zip(keys, numbers) if key})
+        tables.append({key[1]: row for key, row in zip(keys, numbers) if key})
     page_rows = {name: [*row[:3], *row[4:]] for name, row in tables[1].items()}  # which has the information as well
     assert tables[0] == page_rows and len(page_rows) == 4
     names = ("lstm_soft", "structured", "lstm_adm")
