@@ -77,7 +77,9 @@ def test_matrices_do_not_depend_on_the_batch(zoo, tiny_data, tmp_path):
     for one, other in zip(*found):
         assert set(one.weights) == {"attention", "bayes", "loo", "saliency"}
         for matrix in one.weights:
-            np.testing.assert_allclose(one.weights[matrix], other.weights[matrix], atol=2e-4)
+            # log p hardly changes without a word here: a digit of float32 is 0.0024 of a row of loo
+            atol = 6e-3 if matrix == "loo" else 2e-4
+            np.testing.assert_allclose(one.weights[matrix], other.weights[matrix], atol=atol)
             np.testing.assert_allclose(one.weights[matrix].sum(1), 1, atol=1e-4)
 
 
