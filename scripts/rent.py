@@ -69,11 +69,6 @@ def no(*arguments: Any) -> bool:
     return False
 
 
-def outer(left: torch.Tensor, right: torch.Tensor, dtype: Any = None) -> torch.Tensor:
-    dtype = precision.product_type(left) if dtype is None else dtype
-    return training_products.tall(left, dtype).t() @ training_products.tall(right, dtype)
-
-
 def not_there(*arguments: Any) -> Any:
     raise RuntimeError
 
@@ -83,7 +78,7 @@ OF_TRAINING: dict[str, Any] = {
     "one weight for a whole pass": Change(precision.kept_in_pass, lambda tensor, function: function(tensor)),
     "oneDNN's products": Change(training_products._by_onednn, no),
     "loss in blocks": Attribute(LSTMDecoder, "sums_losses", False),
-    "copied narrow operands": Change(training_products.outer, outer),
+    "copied narrow operands": Attribute(training_products, "_WIDE", 1 << 30),
     "blocks of 512 rows": Attribute(vocabulary_loss, "MIN_ROWS", 256),
     "LSTM layers of its own": Change(lstm.computed_by_layers, no),
     "pairs in blocks": Change(pair_pooling._by_one_expression, plain_pairs),

@@ -97,13 +97,14 @@ class Search:
         spreads to all words of a row, give no word a probability."""
         found = [stepper.step(tokens, state, step) for stepper, state in zip(self.steppers, self.states)]
         self.states = [state for _, _, state in found]
-        log_probs = found[0][0]
+        log_probs, attention, _ = found[0]
         if len(found) > 1:
             log_probs = torch.stack([one for one, _, _ in found]).logsumexp(0).sub_(math.log(len(found)))
+            weights = [each for _, each, _ in found if each is not None]
+            attention = sum(weights[1:], weights[0]) / len(found) if weights else None
         if on_gpu(log_probs) or bool(log_probs[:, 0].isnan().any()):
             log_probs.nan_to_num_(-math.inf, math.inf, -math.inf)
-        attention = [weights for _, weights, _ in found if weights is not None]
-        return log_probs, sum(attention[1:], attention[0]) / len(found) if attention else None
+        return log_probs, attention
 
     def select(self, rows: Tensor, sentences: Optional[Tensor]) -> None:
         """Keeps the rows of the models' states that go on; see :meth:`ModelStepper.select`."""

@@ -31,6 +31,8 @@ os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 _SMALLEST = 1 << 12
 # The number of rows of a tall matrix in bfloat16 is rounded up to a multiple of this.
 _ROWS = 64
+# oneDNN reads a transposed operand once for each block of columns: beside so many times its columns a copy costs less.
+_WIDE = 8
 
 
 @functools.lru_cache(maxsize=None)
@@ -121,7 +123,6 @@ def outer(left: Tensor, right: Tensor, dtype: Optional[torch.dtype] = None) -> T
     if _by_onednn(left) and len(left) and left.size(1) * right.size(1) >= _SMALLEST:
         # Transposed rows with gaps between them would get oneDNN's slowest kernel, a thousand times slower.
         return _onednn(left.contiguous().t(), right.contiguous().t())
-    if dtype == torch.bfloat16 and left.device.type == "cpu" and right.size(1) >= 8 * left.size(1):
-        # oneDNN reads a transposed operand once for each block of columns: beside many columns a copy costs less.
+    if dtype == torch.bfloat16 and left.device.type == "cpu" and right.size(1) >= _WIDE * left.size(1):
         return left.t().contiguous() @ right
     return left.t() @ right

@@ -12,9 +12,11 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from models_for_tests import exactly
 from refusals import refuses
 
 from fairseq_attn_plugin import cli
+from fairseq_attn_plugin.analysis.inference import translator
 from fairseq_attn_plugin.commands import train as command
 from fairseq_attn_plugin.commands import translate
 from fairseq_attn_plugin.corpora import tools as run_tools
@@ -107,7 +109,8 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
     assert [row[0] for row in rows] == ["0", "0"] and float(rows[0][1]) >= float(rows[1][1])
     assert all(int(link.split("-")[0]) < 3 for row in rows for link in row[3].split())
 
-    # lines of a file are searched together, and are the same; links of nearly equal weights depend on rounding
+    # lines of a file are searched together, and are the same; in float64, since weights are nearly equal
+    monkeypatch.setattr(translator, "load_models", exactly(translator.load_models))
     text = pairs.parent / "some.xx"
     text.write_text((out / "test.xx").read_text() + "\n" + "Bel " * 2000 + "\nAma bel.\n")
     written = []
@@ -115,8 +118,7 @@ def test_from_pairs_to_a_translation(tools, pairs, capfd, monkeypatch):
         monkeypatch.setattr(translate, "BUFFER", size)
         cli.main(["translate", str(out), "--input", str(text), "--nbest", "3", "--alignments"])
         written.append(capfd.readouterr())
-    one, many = ([row.split("\t")[:3] for row in read.out.splitlines()] for read in written)
-    assert one == many and written[0].err == written[1].err and len(one) > 3 * len(text.read_text().splitlines()) - 6
+    assert written[0] == written[1] and len(written[0].out.splitlines()) > 3 * len(text.read_text().splitlines()) - 6
 
 
 def test_the_last_line_is_a_command_that_runs(capsys):

@@ -197,3 +197,15 @@ def assert_steps_equal_the_whole(model, source, weights=True):
             torch.testing.assert_close(extra["attn"][0][:, 0], own["attn"][0][:, -1])
     assert len(encoder_out["encodings"]) == 1
     return encoder_out, model.decoder.get_incremental_state(state, "progress")
+
+
+def exactly(load):
+    """``load_models`` with models in float64, whose nearly equal weights have one order on all processors."""
+
+    def loaded(*args, **options):
+        found = load(*args, **options)
+        for model in found.models:
+            model.double()
+        return found
+
+    return loaded
