@@ -62,7 +62,7 @@ OF_SEARCH = (
 )
 SEARCH = {name: known for known, names in OF_SEARCH for name in names.split()}
 RANGES: Dict[str, Range] = {name: known for known, names in OF_TRAINING for name in names.split()} | SEARCH
-UNLIMITED = ("clip_norm", "stop_time_hours")  # inf says that there is no limit
+UNLIMITED = ("clip_norm", "stop_time_hours", "unkpen")  # inf: no limit; no unknown words
 SEARCHES = ("sampling", "match_source_len", "diverse_beam_groups", "diversity_rate")  # above 0: it is chosen
 
 

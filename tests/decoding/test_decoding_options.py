@@ -72,7 +72,7 @@ def test_options_that_another_search_lacks(options):
     ({"lenpen": math.nan}, "^--lenpen nan: must be a finite number"),
     ({"lenpen": 1e10}, r"^--lenpen 10000000000\.0: must be from -10 to 10"),
     ({"temperature": 0}, "^--temperature 0: must be above 0"),
-    ({"unkpen": math.inf}, "^--unkpen inf: must be a finite number"),
+    ({"unkpen": -math.inf}, "^--unkpen -inf: must be a finite number"),
     ({"max_len_a": math.inf}, "^--max-len-a inf: must be a finite number"),
     ({"prefix_size": -1}, "^--prefix-size -1: must be 0 or more"),
     ({"sampling_topp": 2.0}, r"^--sampling-topp 2\.0: must be above 0 and at most 1"),

@@ -129,6 +129,7 @@ OPTIONS = [
     {"max_len_b": 1},
     {"unkpen": -2.0},
     {"unkpen": 1.5, "beam": 1},
+    {"unkpen": float("inf")},
     {"temperature": 1.7},
     {"sampling": True},
     {"sampling": True, "sampling_topk": 4},
