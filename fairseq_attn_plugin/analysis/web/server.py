@@ -69,6 +69,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
     timeout = 10.0  # seconds that a part of a request may take
 
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):  # of a reader who leaves before the request is read
+            super().handle()
+
     def do_GET(self) -> None:
         if self._is_ours("/"):
             self._send(200, "text/html; charset=utf-8", self.server.page)

@@ -4,6 +4,8 @@ import contextlib
 import http.client
 import json
 import re
+import socket
+import struct
 import threading
 
 import numpy as np
@@ -168,6 +170,16 @@ def test_a_request_that_is_cut_short(port, monkeypatch):
     monkeypatch.setattr(_Handler, "timeout", 0.2)
     status, answer = post(port, b"{", **{"Content-Length": "99"})
     assert (status, answer["error"]) == (400, "the request was cut short")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHo"])
+def test_a_reader_who_leaves_is_no_fault(translator, sent, capsys):
+    with serving({"one": translator}) as port, socket.create_connection((HOST, port)) as reader:
+        reader.sendall(sent)
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets the connection
+        reader.close()
+        assert ask(port, "GET", "/")[0] == 200
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
