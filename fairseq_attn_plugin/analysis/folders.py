@@ -20,18 +20,21 @@ _ITEM = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # their list must fit into memo
 
 
 def add_files(parser: Any, help: str) -> None:
-    """Adds ``files``, which :func:`with_attention` reads, and ``--user-dir`` for the models of folders."""
+    """Adds ``files``, which :func:`with_attention` reads, and for models of folders ``--cpu`` and ``--user-dir``."""
     parser.add_argument("files", nargs="+", metavar="[LABEL=]FILE", help=help)
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir_option(parser)
 
 
-def with_attention(texts: Sequence[str], beam: Optional[int] = None, matrices: Tuple[str, ...] = ()) -> List[str]:
+def with_attention(
+    texts: Sequence[str], cpu: bool, beam: Optional[int] = None, matrices: Tuple[str, ...] = ()
+) -> List[str]:
     """``[LABEL=]FOLDER`` becomes ``LABEL=`` the attention to its test set; see :func:`.attention_file.records_of`."""
 
     def file_of(model: ModelFolder) -> str:
         from fairseq_attn_plugin.analysis.inference.attention_file import records_of
 
-        return records_of(model, beam, matrices)
+        return records_of(model, cpu, beam, matrices)
 
     return _replaced(texts, file_of)
 

@@ -2,15 +2,19 @@
 
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from fairseq.models import ARCH_MODEL_REGISTRY
 from records_for_tests import write_records
 
 from fairseq_attn_plugin import __version__, cli
+from fairseq_attn_plugin.analysis.inference import attention_file
 from fairseq_attn_plugin.analysis.inference.model_options import import_user_dir
 from fairseq_attn_plugin.cli import main
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.model_folder import FORMAT, NEEDED
+from fairseq_attn_plugin.writing import write_json
 
 from cli import REPO, USER_DIR, run_cli
 
@@ -67,6 +71,7 @@ def test_help(name, capsys):
     code, (shown, _) = ended(capsys, name, "--help")
     assert code == 0 and shown.startswith(f"usage: fairseq-attn {name}") and "show this help message" in shown
     assert ("--user-dir FOLDER" in shown) == (name in LOADING_A_MODEL)
+    assert ("--cpu" in shown) == (name in LOADING_A_MODEL and name != "export")
     assert "``" not in shown and ":`" not in shown  # marks of reStructuredText
 
 
@@ -154,6 +159,35 @@ def test_a_number_that_is_too_small_is_named(line, complete):
 def test_what_would_not_be_read_is_refused(line, said, complete):
     with pytest.raises(OptionError, match=f"^{re.escape(said)}"):
         cli.main(complete(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "aer FOLDER --gold TEXT",
+        "align FOLDER --out x",
+        "confidence FOLDER",
+        "explore FOLDER --out x.html",
+        "frequency FOLDER --train TEXT --reference TEXT",
+        "lagging FOLDER",
+        "lexicon FOLDER --out x",
+        "plot FOLDER --out x",
+    ],
+)
+def test_the_model_of_a_folder_may_stay_on_the_cpu(line, complete, monkeypatch):
+    settings = {"format": FORMAT, **dict.fromkeys(NEEDED), "languages": ["a", "b"], "subwords": "none"}
+    Path("model").mkdir()
+    write_json("--out", "model/settings.json", settings)
+    for name in ("model.pt", "dict.a.txt", "dict.b.txt", "test.a", "test.b"):
+        Path("model", name).touch()
+
+    def load(*_, cpu):
+        raise OptionError(f"cpu: {cpu}")
+
+    monkeypatch.setattr(attention_file, "load_models", load)
+    for options, cpu in ([], False), (["--cpu"], True):
+        with pytest.raises(OptionError, match=f"^cpu: {cpu}$"):
+            cli.main([*complete(line.replace("FOLDER", "model")), *options])
 
 
 def test_a_number_that_no_machine_counts_to_is_named(complete):

@@ -154,13 +154,14 @@ class ModelRecords(Records):
         return extract(self._loaded, self._sentences, self._extraction)
 
 
-def records_of(model: ModelFolder, beam: Optional[int] = None, matrices: Tuple[str, ...] = ()) -> str:
+def records_of(model: ModelFolder, cpu: bool, beam: Optional[int] = None, matrices: Tuple[str, ...] = ()) -> str:
     """The file of attention to the test set, ``FOLDER/attention/test.reference.jsonl`` or ``test.beam5.jsonl``.
 
     A file that is newer than the model is used as it is.
 
     Args:
         model: the folder
+        cpu: do not use a GPU
         beam, matrices: see :class:`.extraction.Extraction`; the name of the file has the matrices, too
 
     Raises:
@@ -174,7 +175,7 @@ def records_of(model: ModelFolder, beam: Optional[int] = None, matrices: Tuple[s
         out.parent.mkdir(exist_ok=True)
     except OSError as error:
         raise OptionError(f"{out.parent}: cannot be made: {error.strerror}; extract into another folder") from None
-    loaded = load_models(model.data, model.checkpoint)
+    loaded = load_models(model.data, model.checkpoint, cpu=cpu)
     sentences = test_sentences(model, loaded)
     extraction = Extraction(beam=beam, matrices=matrices)
     header = describe_extraction(loaded, sentences, extraction)

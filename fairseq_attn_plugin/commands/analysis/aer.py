@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
     check_output("--json", args.json, [args.gold, *args.files])
     linking = linking_of(args)
     matrix = METHODS[args.method]
-    args.files = with_attention(args.files, matrices=() if matrix is None else (matrix,))
+    args.files = with_attention(args.files, args.cpu, matrices=() if matrix is None else (matrix,))
     check_output("--json", args.json, args.files)  # the files of model folders, too
     systems, lengths = load_alignments(args.files, linking)
     gold = read_gold(args.gold, args.one_based, lengths)

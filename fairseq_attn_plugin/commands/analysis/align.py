@@ -146,7 +146,7 @@ def _records(args: argparse.Namespace, file: str, path: Optional[str], option: s
     matrix = METHODS[args.method]
     matrices = () if matrix is None else (matrix,)
     if path is None:
-        (records,) = open_systems(with_attention([file], matrices=matrices))
+        (records,) = open_systems(with_attention([file], args.cpu, matrices=matrices))
         check_output("--out", args.out, [records.path])  # the file of a model folder, too
         known = records.header.weights
         if matrix is not None and matrix not in known:

@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     at_least(args, samples=2, seed=0)
     check_output("--json", args.json, [args.reference, *args.files])
-    systems = open_systems(with_attention(args.files, BEAM))
+    systems = open_systems(with_attention(args.files, args.cpu, BEAM))
     check_output("--json", args.json, [system.path for system in systems])  # the files of model folders, too
     references = None if args.reference is None else read_reference(args.reference)
     if references is not None:

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> None:
     check_output("--out", args.out, ())
     at_least(args, first=0)
     numbers = sentence_numbers(args.sentences)
-    files = with_attention(args.files, BEAM)
+    files = with_attention(args.files, args.cpu, BEAM)
     explored = explore(files, args.out, numbers, FIRST if args.first is None else args.first)
     count = len(explored.data["sentences"])
     size = Path(args.out).stat().st_size / 1e6

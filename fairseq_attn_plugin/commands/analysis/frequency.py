@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     check_output("--json", args.json, [args.train, args.reference, *args.files])
     folder_of_test(args.files)  # the references are those of one test set
-    args.files = with_attention(args.files, BEAM)
+    args.files = with_attention(args.files, args.cpu, BEAM)
     check_output("--json", args.json, args.files)  # the files of model folders, too
     systems = outputs.read_systems(args.files)
     reference = outputs.read_reference(args.reference)

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
     if not 0 <= args.threshold < 1:
         raise OptionError(f"--threshold {args.threshold}: must be a weight, at least 0 and below 1")
     rows = []
-    for records in open_systems(with_attention(args.files)):
+    for records in open_systems(with_attention(args.files, args.cpu)):
         found = [lagging_of(record, args.threshold) for record in records]
         known = [one for one in found if one is not None]
         if not known:

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     counts: PairCounts = {}
     sentences = 0
     # one by one: two files may have one label
-    systems = [open_systems([path])[0] for path in with_attention(args.files)]
+    systems = [open_systems([path])[0] for path in with_attention(args.files, args.cpu)]
     check_output("--out", args.out, [system.path for system in systems])  # the files of model folders, too
     kinds = []
     for system in systems:

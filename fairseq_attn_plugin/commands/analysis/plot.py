@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
     at_least(args, first=0)
     check_gold_options(args)
-    systems = open_systems(with_attention(args.files, BEAM))
+    systems = open_systems(with_attention(args.files, args.cpu, BEAM))
     weights = weights_of(systems, [name.strip() for name in args.weights.split(",")] if args.weights else None)
     header = systems[0].header
     subwords = any(one.header.unspaced for one in systems) if args.subwords is None else args.subwords
