@@ -195,12 +195,13 @@ def expand(args: argparse.Namespace) -> None:
     """Replaces a model folder among the arguments of a subcommand by the files in it, and sets the options of text.
 
     ``data`` may name a folder, and then ``--path`` is not needed; so may ``--path`` and ``checkpoint``. An option that
-    the user has set stays.
+    the user has set stays; ``of_folder`` has the names of the others, for :func:`.options.check_unread`.
 
     Raises:
         OptionError: the folder is damaged
     """
     folders: List[ModelFolder] = []
+    args.of_folder = []
     for name in ("data", "path", "checkpoint"):
         value = getattr(args, name, None)
         found = open_model_folder(value) if isinstance(value, str) and os.path.isdir(value) else None
@@ -212,6 +213,8 @@ def expand(args: argparse.Namespace) -> None:
             args.path = found.checkpoint
         if name == "checkpoint" and getattr(args, "data", "") is None:
             args.data = found.data
+            args.of_folder.append("data")
     for name, value in folders[-1].text_options().items() if folders else ():
         if getattr(args, name, value) in (None, False, "auto"):
             setattr(args, name, value)
+            args.of_folder.append(name)

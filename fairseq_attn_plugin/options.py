@@ -56,13 +56,13 @@ def at_least(args: argparse.Namespace, **bounds: float) -> None:
 
 
 def check_unread(args: argparse.Namespace, reason: str, *adders: Callable[[Any], Any]) -> None:
-    """Raises OptionError, ``--name VALUE: REASON``, if an option that ``adders`` add to a parser has been set."""
+    """Raises OptionError, ``--name VALUE: REASON``, if a user has set an option that ``adders`` add to a parser."""
     parser = argparse.ArgumentParser()
     for add in adders:
         add(parser)
     for name, default in vars(parser.parse_args([])).items():
         value = getattr(args, name)
-        if value != default:
+        if value != default and name not in getattr(args, "of_folder", ()):
             raise OptionError(f"{' '.join([flag(name), *([] if value is True else [str(value)])])}: {reason}")
 
 

@@ -55,6 +55,8 @@ def test_text_of_a_folder_can_be_changed_by_an_option(folder, tmp_path):
     assert open_records(out).header.name == "model-folder"
     cli.main([*command, "--case", "lower", "--overwrite"])
     assert next(iter(open_records(out))).source == ["ama", ",", "bel"]
+    with pytest.raises(OptionError, match="^--case lower: needs --source-text"):  # what the folder sets is no mistake
+        cli.main(["extract", str(folder), "--case", "lower", "--out", str(out)])
 
 
 def test_commands_that_read_attention_extract_it_once(folder, tmp_path, capsys):

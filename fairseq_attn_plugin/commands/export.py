@@ -24,9 +24,6 @@ from fairseq_attn_plugin.text.subwords import pair_subwords
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", help="file that fairseq-train wrote, or a model folder")
     parser.add_argument("--to", metavar="FOLDER", help="folder to write; must not exist, or be empty")
-    parser.add_argument(
-        "--data", metavar="FOLDER", help="folder with the dictionaries (default: the one that the model was trained on)"
-    )
     _add_folder_options(parser)
     add_user_dir_option(parser)
     one = parser.add_argument_group("one direction of an agreement model, as a checkpoint instead of a folder")
@@ -37,7 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_folder_options(parser: argparse.ArgumentParser) -> None:
-    """What one direction does not have; a model folder sets its data and its text itself."""
+    parser.add_argument(
+        "--data", metavar="FOLDER", help="folder with the dictionaries (default: the one that the model was trained on)"
+    )
     precision = "of the products with weights: float32 (default), or int8 (faster, smaller, not exact)"
     parser.add_argument("--precision", default="float32", metavar="NAME", help=precision)
     add_overrides_option(parser)
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     if bool(args.direction) != bool(args.out) or bool(args.to) == bool(args.out):
         raise OptionError("--to FOLDER, or --direction SRC-TGT with --out FILE: give one of them")
     if args.out:
-        check_unread(args, "is of a folder, --to FOLDER; leave it out", _add_folder_options)
+        check_unread(args, "is of a folder, --to FOLDER; leave it out", _add_folder_options, add_text_options)
         return _export_direction(args)
     if args.force:
         raise OptionError("--force: overwrites --out FILE; --to FOLDER must not exist, or be empty")

@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", metavar="FILE", help="reference translations (default: those of a model folder)")
     parser.add_argument("--source", metavar="FILE", help="source sentences")
     parser.add_argument("--sort", choices=SORTS, default="order", help="which sentences come first (default: order)")
-    parser.add_argument("--metric", choices=METRICS, default="bleu", help="the score to sort by (default: bleu)")
+    parser.add_argument("--metric", choices=METRICS, help="the score to sort by (default: bleu)")
     add_sentence_options(parser, f"{FIRST_PRINTED}, in a file {FIRST_WRITTEN}")
     parser.add_argument(
         "--tokenize",
@@ -58,6 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     numbers = sentence_numbers(args.sentences)
     at_least(args, first=0)
+    if args.metric and args.sort == "order":
+        raise OptionError(f"--metric {args.metric}: needs --sort, which goes by it")
     if args.out:
         check_page("--out", args.out)
     model = folder_of_test(args.outputs)
@@ -79,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
     named = {f"--reference {args.reference}": reference, **systems}
     check_lengths({**named, **({} if source is None else {f"--source {args.source}": source})})
     check_tokenisation(named, stops=args.tokenize == "none")  # a tokenizer of sacrebleu splits them off
-    comparison = compare(systems, reference, source, args.sort, args.metric, numbers, first, args.tokenize)
+    comparison = compare(systems, reference, source, args.sort, args.metric or "bleu", numbers, first, args.tokenize)
     if not args.out:
         document = Document("Outputs compared")
         add_comparison(document, comparison)

@@ -25,7 +25,7 @@ from fairseq_attn_plugin.analysis.inference.segmenter import add_text_options, t
 from fairseq_attn_plugin.analysis.inference.sentences import MANY_UNKNOWN, SplitSentences
 from fairseq_attn_plugin.decoding.options import DecodingOptions, add_decoding_options
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import at_least
+from fairseq_attn_plugin.options import at_least, check_unread
 from fairseq_attn_plugin.ranges import check_search
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output
@@ -91,6 +91,8 @@ def _check(args: argparse.Namespace) -> None:
     check_search(argparse.Namespace(**{name: value for name, value in vars(args).items() if value is not None}))
     if args.target_text and not args.source_text:
         raise OptionError(f"--target-text {args.target_text}: needs --source-text, which it translates")
+    if not args.source_text:
+        check_unread(args, "needs --source-text FILE, which it prepares", add_text_options)
     if args.source_text and args.gen_subset:
         raise OptionError(f"--gen-subset {args.gen_subset} and --source-text {args.source_text}: choose one of the two")
     if args.source_text and not args.target_text and args.beam is None:
