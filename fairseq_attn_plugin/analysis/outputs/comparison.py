@@ -63,7 +63,8 @@ def compare(
     first: int = 0,
     tokenize: str = "none",
 ) -> Comparison:
-    """The chosen sentences, with the output of each system.
+    """The chosen sentences, with the output of each system. Words are shown without the escapes of Moses' tokeniser;
+    scores are those of the lines as they are.
 
     Args:
         systems: the outputs, {label: lines}
@@ -85,9 +86,6 @@ def compare(
     for number in sentences or ():
         if number >= len(reference):
             raise OptionError(f"--sentences {number}: there are {len(reference)} sentences, counted from 0")
-    reference = list(map(as_typed, reference))
-    source = None if source is None else list(map(as_typed, source))
-    systems = {label: list(map(as_typed, lines)) for label, lines in systems.items()}
     of_sentence, whole = metrics(tokenize, of_sentences=True), metrics(tokenize)
 
     @functools.lru_cache(maxsize=None)
@@ -103,7 +101,10 @@ def compare(
         return sum(values) / len(values) * (-1 if (sort == "best") != (metric in LOWER) else 1)
 
     bleu = of_sentence["BLEU"]
-    split = str.split if tokenize == "none" else lambda line: bleu.tokenizer(line).split()
+
+    def split(line: str) -> List[str]:
+        line = as_typed(line)
+        return (line if tokenize == "none" else bleu.tokenizer(line)).split()
 
     def compared(number: int) -> Sentence:
         """A sentence with the spans of all outputs."""
@@ -119,7 +120,7 @@ def compare(
                 named = {"equal": "same", "insert": "missing"}.get(kind, "other")
                 spans.append(Span(named, words[first:last] if named == "missing" else output[start:end]))
             outputs.append(Output(label, spans, values))
-        return Sentence(number, None if source is None else source[number], list(zip(words, found)), outputs)
+        return Sentence(number, None if source is None else as_typed(source[number]), list(zip(words, found)), outputs)
 
     order = list(range(len(reference)) if sentences is None else sentences)
     if sort != "order":

@@ -54,6 +54,12 @@ def test_scores_are_those_of_sacrebleu():
         assert result.corpus[label]["bleu"] == sacrebleu.corpus_bleu(lines, [REFERENCE]).score
     assert "tok:13a" in result.signatures["bleu"] and "eff:no" in result.signatures["bleu"]
     assert [one.scores["bleu"] for one in compare({"a": ["X"]}, ["x"]).sentences[0].outputs] == [0.0]
+    # Moses' escapes are part of the lines, and not of what is shown
+    one, other = "it &apos;s a dog &amp; a cat", "it &apos;s one dog &amp; a cat"
+    (sentence,), _, corpus, _ = compare({"a": [one]}, [other], [one])
+    assert sentence.outputs[0].scores["chrf"] == sacrebleu.sentence_chrf(one, [other]).score
+    assert corpus["a"]["chrf"] == sacrebleu.corpus_chrf([one], [[other]]).score
+    assert sentence.source == "it 's a dog & a cat" and sentence.outputs[0].spans[0].words == ["it", "'s"]
 
 
 def test_order_of_sentences():
