@@ -29,12 +29,13 @@ def count_records(
     records: Iterable[Record],
     soft: bool = False,
     level: str = "words",
-    weights: str = "attention",
+    weights: Optional[str] = None,
     counts: Optional[PairCounts] = None,
 ) -> PairCounts:
     """Counts c(f, e) from extracted attention, in addition to ``counts``.
 
-    ``soft`` counts all weights instead of the greatest weight of each row; ``level`` is one of ``LEVELS``.
+    ``soft`` counts all weights instead of the greatest weight of each row; ``level`` is one of ``LEVELS``;
+    ``weights`` is as for :meth:`.Record.matrix`.
     """
     counts = {} if counts is None else counts
     for record in records:

@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="words",
         help="units that are counted; a lexicon for --lexicon of the same model needs subwords (default: words)",
     )
-    add("--weights", default="attention", metavar="NAME", help="matrix to use (default: attention)")
+    add("--weights", metavar="NAME", help="matrix to use (default: attention)")
     add("--min-count", type=float, default=1, help="smallest count of a listed pair (default: 1)")
     add("--top", type=int, default=10, help="greatest number of translations of a source word (default: 10)")
 

@@ -1,6 +1,7 @@
 """Translation lexicons: counts by hand, the file, fairseq's reading of them, the command."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,6 +103,14 @@ def test_soft_counts_and_subwords_of_the_command(tmp_path, capsys):
     for source, entries in expected.items():
         assert {e: pytest.approx(p, abs=2e-4) for e, p, _ in entries} == {e: p for e, p, _ in lexicon[source]}
     assert re.search(r"lexicon.tsv: \d+ translations of 10 words, 3 sentences", capsys.readouterr().err)
+
+
+def test_records_of_another_matrix_are_read_by_it(tmp_path):
+    for name in ("attention", "bayes"):
+        given = [replace(ONE, weights={name: ONE.attention})]
+        records = write_records(tmp_path / f"{name}.jsonl", records=given, weights=(name,))
+        cli.main(["lexicon", str(records), "--out", str(tmp_path / name)])
+    assert (tmp_path / "attention").read_text() == (tmp_path / "bayes").read_text()
 
 
 @refuses(
