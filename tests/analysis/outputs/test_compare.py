@@ -121,6 +121,9 @@ def test_page(files, pages):
     assert not pages.texts("article .unseen")
     pages.one("#sort [value=difference]").click()
     assert pages.texts("article h2")[-1] == "0"
+    pages.one("#search").send_keys("soft")  # the name of a system, in no sentence
+    assert not pages.shown("article") and pages.one("#count").text == "0 of 3 sentences"
+    pages.one("#search").clear()
     pages.one("#search").send_keys("KATZE mat")
     assert [one.get_attribute("id") for one in pages.shown("article")] == ["s0"]
     assert pages.one("#count").text == "1 of 3 sentences"

@@ -2,7 +2,7 @@
 (() => {
   const byId = (id) => document.getElementById(id);
   const articles = [...document.querySelectorAll("article")].map((node, place) => ({
-    node, place, text: `${node.id.slice(1)} ${node.textContent}`.toLowerCase(),
+    node, place, text: [node.id.slice(1), ...[...node.querySelectorAll("p")].map((line) => line.textContent)].join(" ").toLowerCase(),
     scores: node.dataset.scores.split(";").map((values) => values.split(" ").map(Number)),
   }));
   const mean = (values) => values.reduce((sum, one) => sum + one, 0) / values.length;
