@@ -119,8 +119,11 @@ def _is_special(path: Path) -> bool:
 
 @contextlib.contextmanager
 def whole_text(path: Any, failure: str) -> Iterator[TextIO]:
-    """A context that gives a stream for UTF-8 text; see :func:`whole_file`."""
-    with whole_file(path, failure) as partial, open(partial, "w", encoding="utf-8", newline="\n") as stream:
+    """A context that gives a stream for UTF-8 text; see :func:`whole_file`.
+
+    What UTF-8 cannot encode, such as a file name of other bytes, is written as JSON escapes it: ``\\udcff``.
+    """
+    with whole_file(path, failure) as partial, open(partial, "w", -1, "utf-8", "backslashreplace", "\n") as stream:
         yield stream
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.writing import check_output, whole_file, whole_text
+from fairseq_attn_plugin.writing import check_output, read_json, whole_file, whole_text, write_json
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
@@ -22,6 +22,14 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path):
     assert path.read_text() == "first" and list(tmp_path.iterdir()) == [path]
     with pytest.raises(OptionError, match="failed: "), whole_text(tmp_path, "failed") as stream:
         stream.write("a folder is in the way")
+
+
+def test_what_utf8_cannot_encode_is_escaped(tmp_path):
+    """A file name of other bytes is a label in tables and in JSON."""
+    name = os.fsdecode(b"\xff\xc3\xa4")
+    write_json("--json", tmp_path / "x", {name: 1})
+    assert (tmp_path / "x").read_text(encoding="utf-8") == '{\n "\\udcff\u00e4": 1\n}\n'
+    assert read_json(tmp_path / "x") == {name: 1}
 
 
 def test_two_processes_do_not_write_one_file(tmp_path):

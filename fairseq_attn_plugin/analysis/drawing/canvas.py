@@ -33,11 +33,11 @@ _FALLBACKS = (
 
 
 def literal(text: str) -> str:
-    """Text that matplotlib shows unchanged.
+    """Text that matplotlib shows unchanged, but for a ``?`` where UTF-8 cannot encode it.
 
     A ``$`` would begin a formula, and legends omit labels that begin with ``_``.
     """
-    text = text.replace("$", r"\$")
+    text = text.encode("utf-8", "replace").decode().replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
 
