@@ -37,7 +37,7 @@ def main(words: Sequence[str]) -> None:
     if name not in names():
         hint = did_you_mean(name, names(), f"choose from {', '.join(names())}")
         raise OptionError(f"{name}: there is no such recipe; {hint}")
-    if words[1:2] and words[1] in ("-h", "--help"):
+    if {"-h", "--help"} & {*words[1:]}:
         print(header(name), end="")
         return
     bash = shutil.which("bash")

@@ -12,6 +12,7 @@
 # the paper, and of the detokenised one if the archive was read.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail
+if [[ " $* " =~ " "(-h|--help)" " ]]; then sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit; fi
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 
@@ -22,7 +23,6 @@ BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
 [[ $SRC-$TGT =~ ^(de-en|en-de)$ ]] ||
   { echo "iwslt14_de_en: SRC=$SRC TGT=$TGT: must be de and en, in either order" >&2 && exit 1; }
 [[ $DEVICE =~ ^(auto|cpu)$ ]] || { echo "iwslt14_de_en: DEVICE=$DEVICE: must be auto or cpu" >&2 && exit 1; }
-
 # paper: 14K merges, training pairs of at most 125 tokens
 fairseq-attn prepare iwslt14_de_en --out "$DIR/data" --subwords subword-nmt --subword-size 14000 --longest 125 \
   --downloads "$OUT/downloads" ${DATA:+--data "$DATA"}
@@ -36,7 +36,7 @@ fi
 [ "${1:-}" != prepare ] || exit 0
 mkdir -p "$RUN"; exec 9>>"$RUN/lock"
 type -P flock >/dev/null && ! flock -n 9 && echo "$RUN: another process works there; wait" >&2 && exit 1
-[ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
+[[ -e $RUN/checkpoint_last.pt && -e $RUN/options ]] || printf '%s\n' "$*" >"$RUN/options"
 [ "$(cat "$RUN/options")" = "$*" ] ||
   { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
 if [ ! "$RUN/trained" -nt "$BIN" ]; then
@@ -47,7 +47,7 @@ if [ ! "$RUN/trained" -nt "$BIN" ]; then
     --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --best-checkpoint-metric bound --max-epoch 30 \
     --save-interval-updates 10000 --keep-interval-updates 1 \
     --seed "$SEED" --save-dir "$RUN" --no-epoch-checkpoints --log-file "$RUN/train.log" ${CPU:+--cpu} "$@"
-  touch "$RUN/trained"
+  [ ! -e "$RUN/checkpoint_best.pt" ] || touch "$RUN/trained"
 fi
 
 if [ ! "$RUN/test.hyp" -nt "$RUN/trained" ]; then

@@ -13,6 +13,7 @@
 # word, fairseq's default; the tutorial ranks by log p, as fairseq-generate --unnormalized does.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail
+if [[ " $* " =~ " "(-h|--help)" " ]]; then sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit; fi
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 
@@ -40,7 +41,7 @@ fi
 
 mkdir -p "$RUN"; exec 9>>"$RUN/lock"
 type -P flock >/dev/null && ! flock -n 9 && echo "$RUN: another process works there; wait" >&2 && exit 1
-[ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
+[[ -e $RUN/checkpoint_last.pt && -e $RUN/options ]] || printf '%s\n' "$*" >"$RUN/options"
 [ "$(cat "$RUN/options")" = "$*" ] ||
   { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
 if [ ! "$RUN/trained" -nt "$BIN" ]; then
@@ -50,7 +51,7 @@ if [ ! "$RUN/trained" -nt "$BIN" ]; then
     --batch-size 128 --required-batch-size-multiple 1 --max-update 12000 --lr-scheduler manual \
     --update2lr '{"1":0.001,"9000":0.0005,"10000":0.00025,"11000":0.000125}' \
     --seed "$SEED" --save-dir "$RUN" --no-epoch-checkpoints --log-file "$RUN/train.log" ${CPU:+--cpu} "$@"
-  touch "$RUN/trained"
+  [ ! -e "$RUN/checkpoint_best.pt" ] || touch "$RUN/trained"
 fi
 
 if [ ! "$RUN/test.hyp" -nt "$RUN/trained" ]; then

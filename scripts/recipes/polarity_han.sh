@@ -10,6 +10,7 @@
 # chooses the epoch; the other 1,600 reviews train, also TF-IDF with logistic regression, the baseline.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail
+if [[ " $* " =~ " "(-h|--help)" " ]]; then sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit; fi
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 
@@ -38,7 +39,7 @@ for FOLD in $FOLDS; do
     [ "$MODEL" != han_flat ] || EPOCHS=15 # it learns more slowly, in epochs that take a fifth of the time
     mkdir -p "$RUN"; exec 9>>"$RUN/lock"
     type -P flock >/dev/null && ! flock -n 9 && echo "$RUN: another process works there; wait" >&2 && exit 1
-    [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
+    [[ -e $RUN/checkpoint_last.pt && -e $RUN/options ]] || printf '%s\n' "$*" >"$RUN/options"
     [ "$(cat "$RUN/options")" = "$*" ] ||
       { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
     if [ ! "$RUN/trained" -nt "$BIN" ]; then
@@ -48,15 +49,15 @@ for FOLD in $FOLDS; do
         --required-batch-size-multiple 1 --num-workers 0 --best-checkpoint-metric accuracy \
         --maximize-best-checkpoint-metric --seed "$SEED" --save-dir "$RUN" --no-epoch-checkpoints \
         --log-file "$RUN/train.log" ${CPU:+--cpu} "$@"
-      touch "$RUN/trained"
+      [ ! -e "$RUN/checkpoint_best.pt" ] || touch "$RUN/trained"
     fi
     if [ ! "$RUN/test.html" -nt "$RUN/trained" ]; then # classes, and the words with the greatest weights
       fairseq-attn classify "$BIN" --path "$RUN/checkpoint_best.pt" --gen-subset test --out "$RUN/test.jsonl" \
         --scores "$RUN/test.json" --plot "$RUN/test.html" ${CPU:+--cpu}
     fi
   done
-  [ -e "$DIR/tfidf.seed$SEED/test.json" ] ||
-    python -m fairseq_attn_plugin.corpora.tfidf "$TEXT" --out "$DIR/tfidf.seed$SEED/test.json"
+  [ "$DIR/tfidf.seed$SEED/test.json" -nt "$BIN" ] ||
+    python3 -m fairseq_attn_plugin.corpora.tfidf "$TEXT" --out "$DIR/tfidf.seed$SEED/test.json"
 done
 
 [ "${1:-}" = prepare ] || for MODEL in $ARCH tfidf; do # mean and standard deviation of all folds so far

@@ -12,6 +12,7 @@
 # The text is tokenised and split into sentences.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail
+if [[ " $* " =~ " "(-h|--help)" " ]]; then sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit; fi
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 
@@ -36,7 +37,7 @@ for MODEL in $ARCH; do
   RUN=$OUT/all/$MODEL.seed$SEED
   mkdir -p "$RUN"; exec 9>>"$RUN/lock"
   type -P flock >/dev/null && ! flock -n 9 && echo "$RUN: another process works there; wait" >&2 && exit 1
-  [ -e "$RUN/checkpoint_last.pt" ] || printf '%s\n' "$*" >"$RUN/options"
+  [[ -e $RUN/checkpoint_last.pt && -e $RUN/options ]] || printf '%s\n' "$*" >"$RUN/options"
   [ "$(cat "$RUN/options")" = "$*" ] ||
     { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
   if [ ! "$RUN/trained" -nt "$BIN" ]; then
@@ -47,12 +48,12 @@ for MODEL in $ARCH; do
       --lr-shrink 0.5 --dropout 0.3 --clip-norm 5 --max-epoch 12 --best-checkpoint-metric accuracy \
       --maximize-best-checkpoint-metric --seed "$SEED" --save-dir "$RUN" --no-epoch-checkpoints \
       --log-file "$RUN/train.log" ${CPU:+--cpu} "$@"
-    touch "$RUN/trained"
+    [ ! -e "$RUN/checkpoint_best.pt" ] || touch "$RUN/trained"
   fi
   if [ ! "$RUN/test.html" -nt "$RUN/trained" ]; then # classes, and the words with the greatest weights
     fairseq-attn classify "$BIN" --path "$RUN/checkpoint_best.pt" --gen-subset test --out "$RUN/test.jsonl" \
       --scores "$RUN/test.json" --plot "$RUN/test.html" ${CPU:+--cpu}
   fi
 done
-[ -e "$OUT/all/tfidf.test.json" ] || # the baseline: TF-IDF with logistic regression
-  python -m fairseq_attn_plugin.corpora.tfidf "$TEXT" --out "$OUT/all/tfidf.test.json"
+[ "$OUT/all/tfidf.test.json" -nt "$BIN" ] || # the baseline: TF-IDF with logistic regression
+  python3 -m fairseq_attn_plugin.corpora.tfidf "$TEXT" --out "$OUT/all/tfidf.test.json"

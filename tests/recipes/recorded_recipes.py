@@ -39,7 +39,7 @@ def record(name: str, folder: Path, *options: str, check: bool = True, **variabl
     """Runs a recipe in ``folder`` with stand-ins; gives the process with ``commands``, the words of each command."""
     tools, recorded = folder / "tools", folder / "recorded.jsonl"
     tools.mkdir(exist_ok=True)
-    for tool in ("fairseq-attn", "fairseq-preprocess", "fairseq-train", "fairseq-generate", "sacrebleu", "python"):
+    for tool in ("fairseq-attn", "fairseq-preprocess", "fairseq-train", "fairseq-generate", "sacrebleu", "python3"):
         (tools / tool).write_text(TOOL)
         (tools / tool).chmod(0o755)
     recorded.write_text("")
