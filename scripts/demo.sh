@@ -38,7 +38,7 @@ for argument in "$@"; do
   esac
 done
 for name in SEED TRAIN VALID TEST MAX_EPOCH MAX_UPDATE MERGES; do
-  [[ ${!name} =~ ^[0-9]+$ ]] || die "$name=${!name}: must be a whole number"
+  [[ ${!name} =~ ^(0|[1-9][0-9]*)$ ]] || die "$name=${!name}: must be a whole number"
 done
 ((MAX_EPOCH + MAX_UPDATE > 0)) || die "MAX_EPOCH=0 MAX_UPDATE=0: training would never end; set one of them"
 
@@ -49,7 +49,7 @@ fi
 command -v fairseq-train >/dev/null || die "fairseq-train is not on the PATH: leave SETUP unset, or activate an environment that has it"
 
 SETTINGS="ARCH=$ARCH SEED=$SEED TRAIN=$TRAIN VALID=$VALID TEST=$TEST MAX_EPOCH=$MAX_EPOCH MAX_UPDATE=$MAX_UPDATE MERGES=$MERGES${TRAIN_OPTIONS:+ TRAIN_OPTIONS=$TRAIN_OPTIONS}"
-if [[ -e $OUT && ! -f $OUT/settings ]] && [[ ! -d $OUT || -n $(ls -A "$OUT") ]]; then
+if [[ -e $OUT && $(head -n 1 "$OUT/settings" 2>/dev/null) != ARCH=* ]] && [[ ! -d $OUT || -n $(ls -A "$OUT") ]]; then
   die "OUT=$OUT: exists and is not a folder of this demo; name another one"
 fi
 if [[ $FRESH == 1 && -d $OUT ]]; then

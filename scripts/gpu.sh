@@ -22,6 +22,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 DEVICE=${DEVICE:-cuda} OUT=${OUT:-gpu-out} WHEELS=${WHEELS:-} DATA=${DATA:-} PYTHON=${PYTHON:-python3}
+for name in OUT WHEELS DATA; do # relative paths are of the folder of the call
+  [[ -z ${!name} || ${!name} == /* ]] || printf -v "$name" %s "$OLDPWD/${!name}"
+done
 SMOKE=${SMOKE:-110} TESTS=${TESTS:-150} BENCHMARK=${BENCHMARK:-90} TRAINING=${TRAINING:-145}
 
 die() { echo "gpu: $*" >&2; exit 1; }

@@ -21,6 +21,7 @@ MOST=40 # megabytes
 die() { echo "gpu_wheels: $*" >&2; exit 1; }
 [[ $# == 1 && $1 != -* ]] || die "${*:-no folder}: name one folder for the wheels, as in bash scripts/gpu_wheels.sh wheels"
 DIR=$1
+[[ $DIR == /* ]] || DIR=$OLDPWD/$DIR # of the folder of the call
 [[ ! -e $DIR || -z $(ls -A "$DIR" 2>&1) ]] || die "$DIR: exists and is no empty folder; name another one, or remove it"
 mkdir -p "$DIR"
 

@@ -46,7 +46,7 @@ choose_python() {
 }
 
 PRESENT=""
-if [[ -x "$VENV/bin/python" ]]; then
+if [[ -x "$VENV/bin/python" || -L "$VENV/bin/python" ]]; then # the Python of a link may be gone
     if ! PRESENT="$("$VENV/bin/python" -c 'import importlib.util, sys
 print("%d.%d" % sys.version_info[:2])
 sys.exit(sys.version_info < (3, 11) or importlib.util.find_spec("pip") is None)' 2>/dev/null)"; then

@@ -86,6 +86,14 @@ def test_wheels_go_into_an_empty_folder(tmp_path):
         assert done.returncode == 1 and message in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+def test_relative_paths_are_of_the_folder_of_the_call(tmp_path):
+    (tmp_path / "file").touch()
+    done = script("gpu.sh", cwd=tmp_path, DEVICE="cpu", OUT="file")
+    assert done.stderr == f"gpu: OUT={tmp_path}/file: is no folder; name another one\n"
+    done = script("gpu_wheels.sh", "file", cwd=tmp_path)
+    assert done.stderr.startswith(f"gpu_wheels: {tmp_path}/file: exists and is no empty folder")
+
+
 def test_every_package_is_a_wheel_or_known_to_be_there():
     """What the plugin and all it needs import, by the metadata of what is installed here."""
     text = (REPO / "scripts" / "gpu_wheels.sh").read_text()

@@ -89,12 +89,13 @@ def test_other_settings_do_not_mix_with_a_finished_run(demo, finished):
 
 def test_mistakes_get_one_line_and_touch_nothing(demo, tmp_path):
     refused(demo(tmp_path / "out", TRAIN="many"), "TRAIN=many: must be a whole number")
+    refused(demo(tmp_path / "out", MAX_EPOCH="08"), "MAX_EPOCH=08: must be a whole number")
     refused(demo(tmp_path / "out", MAX_UPDATE="0"), "MAX_EPOCH=0 MAX_UPDATE=0")
     refused(demo(tmp_path / "out", "--frehs"), "unknown argument --frehs")
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("words")
+    (tmp_path / "mine" / "settings").write_text("of another program")
     refused(demo(tmp_path / "mine", "--fresh"), "is not a folder of this demo")
-    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "thesis.txt"]
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "settings"]
 
 
 def test_an_unknown_architecture_is_named(demo, tmp_path, finished):

@@ -188,11 +188,14 @@ def test_without_a_python_set_up_says_so(tmp_path, options, message):
     assert status == 1 and text.startswith("setup: " + message) and len(text.splitlines()) == 1
 
 
-@pytest.mark.parametrize("lacks", ["pip", "3.11"])
+@pytest.mark.parametrize("lacks", ["pip", "3.11", "Python"])
 def test_an_environment_that_cannot_be_used_is_to_be_removed(tmp_path, lacks):
     folder = tmp_path / "checkout" / ".venv"
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
+    if lacks == "Python":  # it was uninstalled
+        python.unlink()
+        python.symlink_to("/nowhere/python3")
     if lacks == "3.11":  # this Python and its pip, under an older number
         python.unlink()
         older = "import sys; sys.version_info = (3, 10, 14); exec(sys.argv[1])"
