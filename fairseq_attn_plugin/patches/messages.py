@@ -219,6 +219,14 @@ def own_words(error: BaseException) -> Optional[str]:
     return " ".join(str(error).strip().splitlines()[0][:300].split())
 
 
+def moved(error: BaseException) -> Optional[str]:
+    """A relative path that is there, and was not in the folder of the run: hydra is back from it by now."""
+    file = error.filename if isinstance(error, FileNotFoundError) else None
+    if not isinstance(file, str) or os.path.isabs(file) or not os.path.exists(file):
+        return None
+    return f"{file}: needs an absolute path, since hydra changes into the folder of the run"
+
+
 def file_error(error: BaseException) -> Optional[str]:
     """A file that cannot be opened, read or written, and the option that names it."""
     if isinstance(error, UnicodeDecodeError) and raised_inside(error, "fairseq_cli/interactive"):
@@ -251,7 +259,7 @@ def no_architecture(error: Exception, arguments: Dict[str, Any]) -> Optional[str
     return "--arch is missing; give one, as in --arch lstm_adm (fairseq-hydra-train takes YAML)" if bare else None
 
 
-RULES: List[Rule] = [from_worker, remedy, not_json, wrong_key, own_words, file_error, padded_lstm]
+RULES: List[Rule] = [from_worker, moved, remedy, not_json, wrong_key, own_words, file_error, padded_lstm]
 
 
 # ---- explained by the arguments of the function

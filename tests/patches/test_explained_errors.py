@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 from fairseq import checkpoint_utils, registry
+from fairseq.data import Dictionary
 from fairseq.models.lstm import LSTMEncoder
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq_cli import interactive
@@ -192,6 +193,17 @@ def test_data_folder(tiny_data, tmp_path):
     assert line.endswith("has no dictionary of 'zz' (--source-lang, --target-lang): it has those of xx and yy")
     line = load_split(tiny_data, "tset")
     assert "no split 'tset'" in line and "--gen-subset" in line
+
+
+def test_a_relative_path_from_the_folder_of_a_run(tiny_data, tmp_path, monkeypatch):
+    """hydra changes into that folder, and is back when the line is shown."""
+    monkeypatch.chdir(tmp_path)
+    error = raised(Dictionary.load, f"{tiny_data.name}/dict.xx.txt")
+    assert "has no dictionary of 'xx'" in one_line(error)
+    monkeypatch.chdir(tiny_data.parent)
+    assert one_line(error) == f"{tiny_data.name}/dict.xx.txt: needs an absolute path, since hydra changes into " + (
+        "the folder of the run"
+    )
 
 
 def test_standard_input_that_is_not_utf8(monkeypatch):
