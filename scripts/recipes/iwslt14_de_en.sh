@@ -17,7 +17,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 
 SRC=${SRC:-de} TGT=${TGT:-en} ARCH=${ARCH:-lstm_latent} SEED=${SEED:-1} DEVICE=${DEVICE:-auto} DATA=${DATA:-}
-OUT=${OUT:-out/iwslt14_de_en} CPU=${DEVICE#auto}
+OUT=${OUT:-out/iwslt14_de_en} CPU=${DEVICE#auto}; export PYTHONIOENCODING=utf-8
 DIR=$OUT/$SRC-$TGT.subword-nmt14000
 BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
 [[ $SRC-$TGT =~ ^(de-en|en-de)$ ]] ||

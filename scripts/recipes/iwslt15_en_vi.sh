@@ -18,7 +18,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 
 SRC=${SRC:-en} TGT=${TGT:-vi} ARCH=${ARCH:-lstm_adm} SEED=${SEED:-1} DEVICE=${DEVICE:-auto} DATA=${DATA:-}
-OUT=${OUT:-out/iwslt15_en_vi} CPU=${DEVICE#auto}
+OUT=${OUT:-out/iwslt15_en_vi} CPU=${DEVICE#auto}; export PYTHONIOENCODING=utf-8
 DIR=$OUT/$SRC-$TGT.none
 BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
 # word vocabularies of the paper, with fairseq's special symbols

@@ -15,7 +15,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 
 SRC=${SRC:-de} TGT=${TGT:-en} ARCH=${ARCH:-lstm_adm} SEED=${SEED:-1} DEVICE=${DEVICE:-auto} DATA=${DATA:-}
-OUT=${OUT:-out/multi30k} CPU=${DEVICE#auto}
+OUT=${OUT:-out/multi30k} CPU=${DEVICE#auto}; export PYTHONIOENCODING=utf-8
 DIR=$OUT/$SRC-$TGT.subword-nmt8000
 BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
 [[ $SRC-$TGT =~ ^(de-en|en-de)$ ]] ||

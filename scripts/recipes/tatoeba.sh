@@ -16,7 +16,7 @@ command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environme
 
 PAIR=${PAIR:-spa-eng}
 SRC=${SRC:-en} TGT=${TGT:-es} ARCH=${ARCH:-lstm_adm} SEED=${SEED:-1} DEVICE=${DEVICE:-auto} DATA=${DATA:-}
-OUT=${OUT:-out/tatoeba-$PAIR} CPU=${DEVICE#auto}
+OUT=${OUT:-out/tatoeba-$PAIR} CPU=${DEVICE#auto}; export PYTHONIOENCODING=utf-8
 DIR=$OUT/$SRC-$TGT.subword-nmt8000
 BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
 case $TGT in en) OTHER=$SRC ;; *) OTHER=$TGT ;; esac

@@ -15,7 +15,7 @@ if [[ " $* " =~ " "(-h|--help)" " ]]; then sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 SRC=${SRC:-en} TGT=${TGT:-es} PAIRS=${PAIRS:-equal} SEED=${SEED:-1} DEVICE=${DEVICE:-auto} DATA=${DATA:-}
-OUT=${OUT:-out/tatoeba_election} CPU=${DEVICE#auto}
+OUT=${OUT:-out/tatoeba_election} CPU=${DEVICE#auto}; export PYTHONIOENCODING=utf-8
 [[ "$SRC-$TGT $PAIRS $DEVICE" =~ ^(en-es|es-en)\ (equal|all)\ (auto|cpu)$ ]] ||
   { echo "PAIRS=$PAIRS SRC=$SRC TGT=$TGT DEVICE=$DEVICE: must be equal or all, en and es, auto or cpu" >&2 && exit 1; }
 NAME=all.subword-nmt8000 SUBWORDS=(--subwords subword-nmt --subword-size 8000)

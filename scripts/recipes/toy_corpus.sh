@@ -14,7 +14,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 
 SRC=${SRC:-vr} TGT=${TGT:-dm} ARCH=${ARCH:-lstm_adm} SEED=${SEED:-1} DEVICE=${DEVICE:-auto} DATA=${DATA:-}
-OUT=${OUT:-out/toy_corpus} CPU=${DEVICE#auto}
+OUT=${OUT:-out/toy_corpus} CPU=${DEVICE#auto}; export PYTHONIOENCODING=utf-8
 DIR=$OUT/$SRC-$TGT.subword-nmt1500
 BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
 [[ $SRC-$TGT =~ ^(vr-dm|dm-vr)$ ]] ||

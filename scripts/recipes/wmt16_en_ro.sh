@@ -17,7 +17,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 
 SRC=${SRC:-en} TGT=${TGT:-ro} ARCH=${ARCH:-lstm_adm} SEED=${SEED:-1} DEVICE=${DEVICE:-auto} DATA=${DATA:-}
-OUT=${OUT:-out/wmt16_en_ro} CPU=${DEVICE#auto}
+OUT=${OUT:-out/wmt16_en_ro} CPU=${DEVICE#auto}; export PYTHONIOENCODING=utf-8
 DIR=$OUT/$SRC-$TGT.subword-nmt32000
 BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
 [[ $SRC-$TGT =~ ^(en-ro|ro-en)$ ]] ||

@@ -31,7 +31,7 @@ else:
     for option in ("--destdir", "--out", "--plot", "--scores"):
         if option in words:
             write(value(option) + ("/dict" if option == "--destdir" else ""))
-print("H-0\\t-1\\ttoken s\\nD-0\\t-1\\ttokens" if "fairseq-generate" in sys.argv[0] else '{{"accuracy": 1.0}}')
+print("H-0\\t-1\\ttokén s\\nD-0\\t-1\\ttokens" if "fairseq-generate" in sys.argv[0] else '{{"accuracy": 1.0}}')
 """
 
 

@@ -172,7 +172,8 @@ def test_a_recipe_is_short_and_names_its_variables(name):
 
 
 def test_variables_choose_the_experiment(tmp_path):
-    done = record("multi30k", tmp_path, "--dropout", "0.3", SRC="en", TGT="de", ARCH="lstm_soft", SEED="7", DATA="a b")
+    chosen = {"SRC": "en", "TGT": "de", "ARCH": "lstm_soft", "SEED": "7", "DATA": "a b"}
+    done = record("multi30k", tmp_path, "--dropout", "0.3", **chosen, PYTHONIOENCODING="latin-1")
     prepare, preprocess, train, generate, *_ = done.commands
     folder = f"{tmp_path}/out/en-de.subword-nmt8000"
     assert prepare[:2] == ["fairseq-attn", "prepare"] and prepare[-2:] == ["--data", "a b"]
@@ -181,6 +182,8 @@ def test_variables_choose_the_experiment(tmp_path):
     assert train[train.index("--arch") + 1] == "lstm_soft" and train[train.index("--seed") + 1] == "7"
     assert train[train.index("--save-dir") + 1] == f"{folder}/lstm_soft.seed7"
     assert train[-2:] == ["--dropout", "0.3"] and "--cpu" not in train + generate
+    hypotheses = Path(folder, "lstm_soft.seed7", "test.hyp")
+    assert hypotheses.read_text(encoding="utf-8") == "tokén s\n"  # in every locale
     on_cpu = record("multi30k", tmp_path, DEVICE="cpu").commands
     assert all("--cpu" in command for command in on_cpu if "--path" in command)
     assert [one[0] for one in record("multi30k", tmp_path, "prepare", SEED="8").commands] == ["fairseq-attn"]
