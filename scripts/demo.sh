@@ -43,7 +43,7 @@ done
 ((MAX_EPOCH + MAX_UPDATE > 0)) || die "MAX_EPOCH=0 MAX_UPDATE=0: training would never end; set one of them"
 
 if [[ ${SETUP:-1} == 1 ]]; then
-  bash "$ROOT/scripts/setup.sh"
+  VENV=.venv bash "$ROOT/scripts/setup.sh"
   export PATH=$ROOT/.venv/bin:$PATH
 fi
 command -v fairseq-train >/dev/null || die "fairseq-train is not on the PATH: leave SETUP unset, or activate an environment that has it"

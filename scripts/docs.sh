@@ -16,7 +16,7 @@ for argument in "$@"; do
     esac
 done
 if [[ ${SETUP:-1} == 1 ]]; then
-    bash scripts/setup.sh
+    VENV=.venv bash scripts/setup.sh
     export PATH="$PWD/.venv/bin:$PATH"
 fi
 python -m sphinx -W -n --keep-going --quiet -b html ${OPTIONS[@]+"${OPTIONS[@]}"} docs docs/_build/html

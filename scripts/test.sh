@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-bash scripts/setup.sh
+VENV=.venv bash scripts/setup.sh
 export PATH="$PWD/.venv/bin:$PATH"
 
 set -x

@@ -1,6 +1,7 @@
 """What set-up installs: pins for every supported Python, fairseq by hash, the choice of a Python."""
 
 import importlib.metadata as metadata
+import os
 import re
 import shlex
 import shutil
@@ -186,6 +187,17 @@ esac
 def test_without_a_python_set_up_says_so(tmp_path, options, message):
     status, text = setup_with(tmp_path, pythons=[("python3.10", "")], **options)
     assert status == 1 and text.startswith("setup: " + message) and len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["demo.sh", "docs.sh", "test.sh"])
+def test_other_scripts_leave_environments_outside_of_the_checkout_alone(name, tmp_path):
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    (scripts / "setup.sh").write_text('echo "$VENV"; exit 7')
+    shutil.copy(REPO / "scripts" / name, scripts)
+    environment = {"PATH": os.defpath, "VENV": "/mine"}
+    done = subprocess.run(["bash", str(scripts / name)], env=environment, text=True, capture_output=True)
+    assert (done.returncode, done.stdout) == (7, ".venv\n"), done.stderr
 
 
 @pytest.mark.parametrize("lacks", ["pip", "3.11", "Python"])
