@@ -10,7 +10,7 @@ Downloads the corpus into ``downloads/NAME`` beside FOLDER, or below the folder 
     text/SPLIT.raw.LANGUAGE    the published text of valid and test, where it is not tokenised
     segmented/SPLIT.LANGUAGE   the text in subwords, for fairseq-preprocess
     codes, vocab.LANGUAGE      of subword-nmt; spm.model of SentencePiece
-    prepared.json              the options, and the checksums of the files that were read
+    prepared.json              the options, and the checksums of the downloads
 
 A second call with the same options does nothing. One with other options is refused.
 """
@@ -73,6 +73,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace, corpus: Corpus) -> Dict[str, Any]:
     """Gives the options their defaults, and returns those that determine the text."""
+    if args.subword_size is not None and args.subwords == "none":
+        raise OptionError(f"--subword-size {args.subword_size}: has no effect with --subwords none; leave it out")
     taken = {**corpus.options, **(OF_TRANSLATION if corpus.languages else {})}
     for name in {**OF_TRANSLATION, **dict.fromkeys(SPECIAL)}:
         if getattr(args, name) is None:

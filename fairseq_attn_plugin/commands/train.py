@@ -85,8 +85,12 @@ def _run(args: argparse.Namespace) -> None:
         folders = " ".join(args.user_dir)
         raise OptionError(f"--user-dir {folders}: fairseq-train takes one; import the others in its __init__.py")
     at_least(args, subword_size=0, max_epoch=1, patience=1, seed=0)
+    if args.subword_size and args.subwords == "none":
+        raise OptionError(f"--subword-size {args.subword_size}: has no effect with --subwords none; leave it out")
     files: Dict[str, Optional[List[Path]]] = {"train": args.pairs, "valid": args.valid, "test": args.test}
     folder = args.out or Path(f"{'-'.join(languages)}.{args.arch}")
+    if ":" in str(folder.absolute()):
+        raise OptionError(f"--out {folder}: its path has a colon, which separates paths in fairseq; name another")
     checksums = {name: [checksum(path) for path in paths or () if path.is_file()] for name, paths in files.items()}
     # all that the user gave: options, the content of the files, the version of this package
     options = {name: value for name, value in vars(args).items() if name not in ("out", "pairs", "run")}
@@ -148,9 +152,10 @@ def _languages(args: argparse.Namespace) -> List[str]:
     for option, language in (("--from", args.source), ("--to", args.target)):
         if not re.fullmatch("[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8})*", language):
             raise OptionError(f"{option} {language}: must be a language code, as in de or zh_Hant")
-    if args.source == args.target:
+    languages = [args.source.replace("-", "_"), args.target.replace("-", "_")]  # fairseq splits a pair at the hyphen
+    if languages[0].lower() == languages[1].lower():  # some file systems do not tell test.de from test.DE
         raise OptionError(f"--from {args.source} --to {args.target}: must be two languages")
-    return [args.source.replace("-", "_"), args.target.replace("-", "_")]  # fairseq splits a pair at the hyphen
+    return languages
 
 
 def _columns(text: Optional[str]) -> Optional[List[int]]:

@@ -94,16 +94,18 @@ def locked(path: Path, wait: bool = True) -> Iterator[int]:
     Raises:
         OptionError: another process has the lock (without ``wait``), or the file system has no locks
     """
-    flags = portalocker.LockFlags.EXCLUSIVE | (0 if wait else portalocker.LockFlags.NON_BLOCKING)
     try:
         path.touch()
     except OSError as error:
         raise OptionError(f"{path}: cannot be written: {error.strerror}; choose another folder") from None
     with open(path, "a", encoding="utf-8") as stream:
         try:
-            portalocker.lock(stream, flags)
+            portalocker.lock(stream, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
         except portalocker.exceptions.AlreadyLocked:
-            raise OptionError(f"{path}: another process works there; wait, or name another folder") from None
+            if not wait:
+                raise OptionError(f"{path}: another process works there; wait, or name another folder") from None
+            print(f"{path}: waiting for another process, which works there", flush=True)
+            portalocker.lock(stream, portalocker.LockFlags.EXCLUSIVE)
         except portalocker.exceptions.LockException as error:
             raise OptionError(f"{path} cannot be locked ({error}): choose OUT on another file system") from None
         yield stream.fileno()
@@ -123,12 +125,21 @@ def stamp_of(folder: Path) -> Dict[str, Any]:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path, stamp: Mapping[str, Any]) -> Iterator[Path]:
-    """A context that gives a folder with an empty ``text/``, which is ``folder`` at the end, with its stamp."""
+    """A context that gives a folder with an empty ``text/``, which is ``folder`` at the end, with its stamp.
+
+    Raises:
+        OptionError: a file cannot be written or read
+    """
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    (partial / "text").mkdir(parents=True)
-    yield partial
-    write_json("--out", partial / STAMP, stamp)
-    if folder.is_dir():
-        folder.rmdir()
-    partial.rename(folder)
+    try:
+        (partial / "text").mkdir(parents=True)
+        yield partial
+        write_json("--out", partial / STAMP, stamp)
+        if folder.is_dir():
+            folder.rmdir()
+        partial.rename(folder)
+    except BrokenPipeError:  # of the reader of this program's output
+        raise
+    except OSError as error:
+        raise OptionError(f"{folder}: cannot be prepared: {error}") from None

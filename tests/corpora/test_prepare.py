@@ -1,5 +1,6 @@
 """``fairseq-attn prepare``: folders that are whole or absent, and damaged corpora, each one line."""
 
+import errno
 import json
 import os
 import re
@@ -74,6 +75,7 @@ def test_a_damaged_corpus_is_one_line_and_nothing_half(damages, prepare, corpus_
         ("multi30k", {"data": "/no/such"}, "--data /no/such: is not a folder; must be one with train"),
         ("multi30k", {"cut": -1}, "--cut -1: must be at least 0"),
         ("multi30k", {"jobs": 0}, "--jobs 0: must be at least 1"),
+        ("multi30k", {"subwords": "none", "subword_size": 9}, "--subword-size 9: has no effect with --subwords none"),
         ("polarity_han", {"fold": 10}, "--fold 10: must be 0 to 9"),
         ("polarity_han", {"cut": 3}, "--cut: is not an option of polarity_han"),
         ("tatoeba", {"pair": "deutsch"}, "--pair deutsch: must be a name of"),
@@ -98,6 +100,16 @@ def test_a_failing_tool_shows_the_end_of_its_log(prepare, corpus_folder, tmp_pat
     assert done.stderr.endswith("a line\nthe reason\n") and not done.out.exists()
 
 
+def test_a_full_disk_is_one_line(prepare, corpus_folder, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    multi30k(corpus_folder)
+    monkeypatch.setattr(Path, "write_bytes", full)
+    done = prepare("multi30k", check=False, data=corpus_folder)
+    assert done.error == f"{done.out}: cannot be prepared: [Errno 28] No space left on device"
+
+
 def test_an_interrupted_preparation_is_done_again(prepare, corpus_folder, tmp_path):
     multi30k(corpus_folder, zipped=False)
     partial = tmp_path / "out.partial" / "text"
@@ -109,7 +121,7 @@ def test_an_interrupted_preparation_is_done_again(prepare, corpus_folder, tmp_pa
     assert (stamp["corpus"], stamp["subwords"], stamp["data"]) == ("multi30k", "none", str(corpus_folder))
 
 
-def test_another_preparation_of_the_same_folder_is_awaited(prepare, corpus_folder, tmp_path):
+def test_another_preparation_of_the_same_folder_is_awaited(prepare, corpus_folder, tmp_path, capfd):
     """This process holds the lock: the command waits, and finds the text prepared."""
     multi30k(corpus_folder)
     out, hidden = prepare("multi30k", data=corpus_folder).out, tmp_path / "hidden"
@@ -125,6 +137,7 @@ def test_another_preparation_of_the_same_folder_is_awaited(prepare, corpus_folde
     waiting.join(60)
     assert not waiting.is_alive()
     assert files_of(out) == before, "not prepared again"
+    assert capfd.readouterr().out.startswith(f"{tmp_path}/out.lock: waiting for another process")
 
 
 def test_a_lock_is_not_held_twice(tmp_path):

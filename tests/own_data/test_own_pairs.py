@@ -190,6 +190,8 @@ def test_the_default_objective_of_an_architecture():
 
 @refuses(
     ("--to de", "--from de --to de: must be two languages"),
+    ("--to DE", "--from de --to DE: must be two languages"),
+    ("--subwords none --subword-size 9", "--subword-size 9: has no effect with --subwords none"),
     ("--from d/e", "--from d/e: must be a language code"),
     ("--columns 1", "--columns 1: must be two numbers from 1"),
     ("--max-epoch 0", "--max-epoch 0: must be at least 1"),
@@ -206,6 +208,7 @@ def test_the_default_objective_of_an_architecture():
     ("--objective soft2", "--objective soft2: is unknown"),
     ("--objective soft", "--objective soft needs latent alignments: choose --arch lstm_latent"),
     (f"--out {__file__}", "--out .*: exists, and is no model folder"),
+    ("--out 12:30", "--out 12:30: its path has a colon"),
     ("-- --seed 3", "--seed: the seed is chosen by --seed 1"),
     ("-- -a lstm", "-a: the architecture is chosen by --arch lstm_adm, before --"),
     ("-- --attention foo", "--attention foo: unknown"),
