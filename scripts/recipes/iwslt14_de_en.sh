@@ -12,7 +12,6 @@
 # the paper, and of the detokenised one if the archive was read.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail
-if [[ " $* " =~ " "(-h|--help)" " ]]; then sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit; fi
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 
@@ -23,6 +22,7 @@ BIN=$DIR/data/bin RUN=$DIR/$ARCH.seed$SEED
 [[ $SRC-$TGT =~ ^(de-en|en-de)$ ]] ||
   { echo "iwslt14_de_en: SRC=$SRC TGT=$TGT: must be de and en, in either order" >&2 && exit 1; }
 [[ $DEVICE =~ ^(auto|cpu)$ ]] || { echo "iwslt14_de_en: DEVICE=$DEVICE: must be auto or cpu" >&2 && exit 1; }
+
 # paper: 14K merges, training pairs of at most 125 tokens
 fairseq-attn prepare iwslt14_de_en --out "$DIR/data" --subwords subword-nmt --subword-size 14000 --longest 125 \
   --downloads "$OUT/downloads" ${DATA:+--data "$DATA"}

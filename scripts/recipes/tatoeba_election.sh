@@ -11,7 +11,6 @@
 # 93.22, 96.24. mask and mask-words have the teacher's parameters, and are not trained further; the other two are.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail
-if [[ " $* " =~ " "(-h|--help)" " ]]; then sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit; fi
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 SRC=${SRC:-en} TGT=${TGT:-es} PAIRS=${PAIRS:-equal} SEED=${SEED:-1} DEVICE=${DEVICE:-auto} DATA=${DATA:-}
@@ -57,7 +56,8 @@ for SYSTEM in teacher mask mask-words gaussian election-model; do
   [ -e "$TEACHER/election.json" ] || # paper: the rule of the window is chosen by satisfaction, which this prints
     fairseq-attn election "$BIN" --path "$TEACHER/checkpoint_best.pt" --gen-subset valid \
       --out "$TEACHER/election.json" ${CPU:+--cpu}
-  [ -e "$WORDS" ] || fairseq-attn election "$BIN" --agent "$WORDS" --start-split valid --seed "$SEED" # as in the paper
+  [ -e "$WORDS" ] || # paper: the agent learns on the validation set
+    fairseq-attn election "$BIN" --agent "$WORDS" --start-split valid --seed "$SEED"
   if [ ! "$RUN/test.hyp" -nt "$RUN/trained" ]; then
     fairseq-generate "$BIN" --user-dir fairseq_attn_plugin --path "$RUN/checkpoint_best.pt" --gen-subset test \
       --beam 5 --batch-size 64 --max-len-a 1.5 --max-len-b 20 --remove-bpe ${CPU:+--cpu} >"$RUN/generate.txt"

@@ -11,7 +11,6 @@
 # Text: lower-cased, Moses-tokenised; every tenth training question is of the validation set.
 # A second call continues: what is there is not made again. With prepare, it ends before the training.
 set -euo pipefail
-if [[ " $* " =~ " "(-h|--help)" " ]]; then sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit; fi
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command -v fairseq-attn >/dev/null || PATH=$ROOT/.venv/bin:$PATH # the environment of the checkout
 
