@@ -112,6 +112,8 @@ def check_beside(config: Mapping[str, Any], defaults: Any) -> None:
         without["forget_bias"] = "without an LSTM"
     if config["lexicon"] is None:
         without["lexicon_epsilon"] = "without --lexicon"
+    if config.get("election_table", "") is None:
+        without["election_share"] = "without --election-table"
     check_idle(config, defaults, without)
 
 

@@ -98,6 +98,7 @@ ADAPTIVE = {"adaptive_softmax_cutoff": "5"}
     ("arch", "options", "more", "message"),
     [
         ("lstm_soft", {}, {"lexicon_epsilon": 0.1}, "has no effect without --lexicon.*"),
+        ("lstm_election", {}, {"election_share": 0.5}, "has no effect without --election-table.*"),
         ("lstm_adm", {}, {"adm_nodes": 8}, "--attention mqt has no such option; .* choose --attention aqt"),
         ("lstm_soft", {}, {"attention_hidden_dim": 64}, "has no effect without --attention-score additive.*"),
         ("lstm_soft", {"attention": "local-m"}, {"attention_hidden_dim": 64}, "has no effect without --attention-.*"),
@@ -130,6 +131,7 @@ def test_an_option_without_effect_is_refused(arch, options, more, message):
 
 def test_an_option_with_an_effect_is_not():
     check_training("lstm_soft", {"lexicon": "lexicon.tsv", "lexicon_epsilon": 0.1})
+    check_training("lstm_election", {"election_table": "words.json", "election_share": 0.5})
     check_training("lstm_adm_aqt", {"attention_hidden_dim": 64})  # whose score is additive
     check_training("attn_lstm", {**FCONV, "encoder_hidden_size": 64})  # of its layers
     build("lstm_adm", rnn="gru")  # whose forget bias has no gate

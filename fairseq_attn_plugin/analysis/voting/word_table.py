@@ -61,7 +61,7 @@ from fairseq_attn_plugin.analysis.voting.q_learning import (
     paths,
 )
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import at_least, need
+from fairseq_attn_plugin.options import at_least, check_unread, need
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
 from fairseq_attn_plugin.text.word_vectors import ordinary_words
 from fairseq_attn_plugin.writing import write_json
@@ -113,13 +113,7 @@ def add_agent_options(parser: Any) -> None:
         help="word2vec or fastText text file with the words of both languages, or one for each, in one space, such as "
         "those of MUSE (default: vectors made from the training pairs)",
     )
-    add(
-        "--min-count",
-        type=int,
-        default=5,
-        metavar="N",
-        help="least count of a word with a vector made from the pairs (default: 5)",
-    )
+    _add_min_count(parser)
     add("--threshold", type=float, default=0.79, metavar="C", help="least cosine of a hop (default: 0.79)")
     add(
         "--start-split",
@@ -144,10 +138,17 @@ def add_agent_options(parser: Any) -> None:
     add("--seed", type=int, default=defaults.seed, metavar="N", help=f"random seed (default: {defaults.seed})")
 
 
+def _add_min_count(parser: Any) -> None:
+    text = "least count of a word with a vector made from the pairs (default: 5)"
+    parser.add_argument("--min-count", type=int, default=5, metavar="N", help=text)
+
+
 def write_table(args: argparse.Namespace) -> None:
     """Writes the table to ``args.agent``."""
     at_least(args, horizon=1, updates=1, min_count=1, hop_cost=0, seed=0)
     need(args.seed < 2**32, args, "seed", "less than 2^32")
+    if args.embeddings:
+        check_unread(args, "is of vectors made from the pairs, not of --embeddings; leave it out", _add_min_count)
     task = translation_task(args.data)
     source_words, target_words = task.source_dictionary, task.target_dictionary
     pairs = read_training_pairs(task, args.data)

@@ -228,6 +228,8 @@ def test_given_embeddings(tiny_data, tmp_path):
         ([source, wide], [], "--embeddings .*roc.vec: have vectors of width 3 and 2; must be of"),
         ([source, target, wide], [], "--embeddings: 3 files are given; must be one, or one a language"),
         ([wide], [], r"--embeddings .*roc.vec: has no vector for any word of the source .* \(xx"),
+        ([merged], ["--min-count", "2"], "--min-count 2: is of vectors made from the pairs, not of --emb"),
+        ([source, target], ["--agent", target], "--agent .*leb.vec: is one of the files that are read, and would be"),
     ):
         with pytest.raises(OptionError, match=said):
             cli.main(["election", *command, "--embeddings", *files, *options])
