@@ -125,7 +125,11 @@ REMEDIES: Tuple[Tuple[str, str], ...] = (
     (
         ".*'criterion.classification_head_name' not found",
         "--criterion is missing or does not go with --task: a task with classes needs --criterion "
-        "document_classification or sentence_prediction (fairseq-validate, too)",
+        "document_classification or sentence_prediction (fairseq-validate, too); fairseq-attn classify needs neither",
+    ),
+    (
+        ".*has no attribute 'register_classification_head'",
+        "--arch: is no model that classifies, which this --task needs; choose han, han_flat or han_mean",
     ),
     (
         r"Missing mandatory value: (task\.)?data\b",

@@ -148,7 +148,7 @@ def classify(classifier: Classifier, samples: Iterable[DocumentSample], batch_si
     labels, reading = classifier.labels, iter(samples)
     while batch := list(islice(reading, batch_size)):
         for sample, logs, found in zip(batch, *classes_of(classifier, [sample.tokens for sample in batch])):
-            probabilities = {name: round(value, 6) for name, value in zip(labels, logs.exp().tolist())}
+            probabilities = {name: float(f"{value:.6g}") for name, value in zip(labels, logs.exp().tolist())}
             best = labels[int(logs.argmax())]
             # weights of the words in order
             words = found["word_attention"][: len(sample.tokens)].float()
@@ -189,6 +189,7 @@ def is_word(classifier: Classifier, tokens: Tensor) -> Tensor:
     return tokens.ne(symbols.pad()) & tokens.ne(symbols.eos()) & tokens.ne(symbols.bos())
 
 
+LEAST = 2.0**-149  # float32's smallest number, for a probability that is below it
 MANY_UNKNOWN = 0.2  # a greater share of unknown words suggests a wrong preparation of the text
 
 
@@ -209,7 +210,7 @@ class ClassificationScores:
         self.unknown += item.unknown
         if item.gold is not None:
             self.confusion[self.labels.index(item.gold)][self.labels.index(item.label)] += 1
-            self.bits -= math.log2(max(item.probabilities[item.gold], 1e-6))
+            self.bits -= math.log2(item.probabilities[item.gold] or LEAST)
 
     def summary(self) -> Dict[str, Any]:
         """Accuracy and macro-F1 in percent and mean loss in bits, over the documents with a known label."""

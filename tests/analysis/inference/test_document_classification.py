@@ -314,8 +314,10 @@ def test_model_of_another_kind_is_refused(monkeypatch):
         load_classifier("data", "x.pt", cpu=True)
 
 
-def test_a_criterion_without_classes_is_one_line(data, tmp_path):
+def test_a_criterion_or_a_model_without_classes_is_one_line(data, tmp_path):
     assert "--criterion document_classification" in train(data, tmp_path, fails=True).error
+    words = ["--user-dir", USER_DIR, *TASK, "--arch", "lstm_soft", "--save-dir", tmp_path, *TRAIN.split()]
+    assert "--arch: is no model that classifies" in run_tool("fairseq-train", data, *words, fails=True).error
 
 
 @pytest.fixture
@@ -340,6 +342,18 @@ def test_gradients_of_words_are_those_of_the_table(classifier):
     torch.testing.assert_close(found, expected.detach(), atol=1e-6, rtol=1e-4)
     twice = torch.tensor([5, 5, eos])
     assert word_gradients(classifier, twice, 1)[0] != word_gradients(classifier, twice, 1)[1]
+
+
+@torch.no_grad()
+def test_loss_of_a_certain_mistake(classifier):
+    (sample,) = text_samples(classifier, [Document([["w1"]], classifier.labels[0])])
+    head = classifier.model.classification_heads[classifier.task.cfg.classification_head_name]
+    for higher, bits in ((20, None), (200, 149)):  # float32 has no smaller probability
+        head.bias.add_(torch.tensor([0.0, higher, 0.0]))
+        scores = ClassificationScores(classifier.labels)
+        scores.add(*classify(classifier, [sample]))
+        expected = bits or -float(log_prob(classifier, sample.tokens)[0]) / math.log(2)
+        assert expected > 25 and scores.summary()["loss"] == pytest.approx(expected, abs=1e-3)
 
 
 @torch.no_grad()
