@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Dict, List, Sequence
 
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import check_unread
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.text.documents import Document, documents_of, split_documents, to_line, write_documents
 from fairseq_attn_plugin.text.lines import iter_lines
@@ -53,8 +54,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split", nargs="+", default=[], metavar="NAME=SHARE", help="further splits, drawn at random from every label"
     )
-    parser.add_argument("--seed", type=int, default=1, help="random seed of --split (default: 1)")
+    _add_seed(parser)
     add_reading_options(parser)
+
+
+def _add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=1, help="random seed of --split (default: 1)")
 
 
 def _check_others(others: List[Path], splits: Dict[str, List[Document]]) -> None:
@@ -76,6 +81,8 @@ def run(args: argparse.Namespace) -> None:
                 check_output("--to", Path(args.to) / f"{name}.{side}", [args.file])
     documents = documents_of(args.file, reading_from(args))
     shares = shares_of(args.split, args.name)
+    if not shares:
+        check_unread(args, "needs --split NAME=SHARE, which it draws", _add_seed)
     splits = split_documents(documents, shares, args.name, args.seed) if shares else {args.name: documents}
     others = [path for path in sorted(Path(args.to).glob("*.input0")) if path.stem not in splits]
     if others:  # without them documents are written as they are read
@@ -90,6 +97,13 @@ def run(args: argparse.Namespace) -> None:
             f"{Path(args.to) / name}: {', '.join(counted(*one) for one in sizes)}; "
             f"{counted(len(labels), 'label')}: {', '.join(shown)}"
         )
+        rare = [label for label, number in labels if number == 1]
+        if name == args.name and len(labels) > 1 and rare == [next(iter_lines(Path(args.to) / f"{name}.label"))]:
+            print(
+                f"{args.file}: the label {rare[0]} is that of the first document alone; if its line names columns, the "
+                "names must be label and text",
+                file=sys.stderr,
+            )
         letters = sum(map(len, iter_lines(Path(args.to) / f"{name}.input0")))
         if letters > LONG * words:
             print(

@@ -207,9 +207,20 @@ def test_script_writes_splits(tmp_path, capsys):
     assert len(list((tmp_path / "text").glob("t*.input0"))) == len(list((tmp_path / "text").glob("t*.label"))) == 2
     with pytest.raises(OptionError, match="the split test of an earlier call would stay, .* in train and valid, too"):
         cli.main(["documents", path, "--to", str(tmp_path / "text"), "--split", "valid=0.3", "--seed", "2"])
+    with pytest.raises(OptionError, match="--seed 2: needs --split NAME=SHARE, which it draws"):
+        cli.main(["documents", path, "--to", str(tmp_path / "out"), "--seed", "2"])
     for split in ("valid", "valid=1", "valid=0.0", "a/b=0.3", "train=0.1"):
         with pytest.raises(OptionError, match=f"--split {split}: must "):
             cli.main(["documents", path, "--to", str(tmp_path / "out"), "--split", split])
+
+
+@pytest.mark.parametrize(("head", "wrong"), [("kind\ttext", True), ("kind\treview", True), ("label\ttext", False)])
+def test_other_names_of_columns_are_pointed_out(tmp_path, capsys, head, wrong):
+    path = written(tmp_path, "a.tsv", f"{head}\n" + "pos\tGood\nneg\tBad\n" * 20)
+    cli.main(["documents", str(path), "--to", str(tmp_path / "text"), "--split", "valid=0.1"])
+    error = capsys.readouterr().err
+    assert ("a.tsv: the label kind is that of the first document alone; if its line names" in error) is wrong
+    assert "\n" not in error.strip()
 
 
 def test_text_without_spaces_between_its_words_is_pointed_out(tmp_path, capsys):
