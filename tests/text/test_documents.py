@@ -216,7 +216,7 @@ def test_script_writes_splits(tmp_path, capsys):
 
 @pytest.mark.parametrize(("head", "wrong"), [("kind\ttext", True), ("kind\treview", True), ("label\ttext", False)])
 def test_other_names_of_columns_are_pointed_out(tmp_path, capsys, head, wrong):
-    path = written(tmp_path, "a.tsv", f"{head}\n" + "pos\tGood\nneg\tBad\n" * 20)
+    path = written(tmp_path, "a.tsv", f"{head}\n" + "".join(f"pos\tGood {n}\nneg\tBad {n}\n" for n in range(20)))
     cli.main(["documents", str(path), "--to", str(tmp_path / "text"), "--split", "valid=0.1"])
     error = capsys.readouterr().err
     assert ("a.tsv: the label kind is that of the first document alone; if its line names" in error) is wrong
