@@ -59,7 +59,7 @@ def parse(words: List[str]) -> None:
         from fairseq_attn_plugin.cli import main as analysis
 
         analysis(argv)
-    elif program == "python":
+    elif program in ("python", "python3"):
         stop_after_parsing()
         module = argv[0] == "-m"
         sys.argv = argv[1:] if module else argv

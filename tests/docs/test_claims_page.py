@@ -90,7 +90,10 @@ def sayings():
     slow = "lstm_adm_centred_drop", "lstm_soft_drop"
     yield f"{against(E10_SLOW, *slow)}, p = {p(E10_SLOW, *slow):.3f}"
     own, matrix_and_soft = "multi30k-de-en-paper-models", ("lstm_adm", "lstm_soft")
-    yield f"{deviations(own, 'mqt')} against {deviations(own, 'soft')} per cent; over keys"
+    words = [runs("iwslt15-en-vi-words")[f"{name}-1"]["rare_deviation"] for name in ("mqt", "soft")]
+    yield f"{deviations(own, 'mqt')} against {deviations(own, 'soft')} per cent; on En-Vi, one seed, level: " + (
+        "{:.1f} against {:.1f}; over keys".format(*words)
+    )
     level = (
         (own, 2),
         (f"{own}-lr3e-3", 2),
@@ -98,7 +101,7 @@ def sayings():
         ("ro-en-epoch8", 2),
         ("tatoeba-en-vi-epoch30", 2),
     )
-    for file, digits in (("iwslt15-vi-en", 3), ("tatoeba-en-es-epoch12", 3), *level):
+    for file, digits in (("iwslt15-vi-en", 3), ("iwslt15-en-vi", 2), ("tatoeba-en-es-epoch12", 3), *level):
         yield f"{against(file, 'lstm_adm', 'lstm_soft')}, p = {p(file, 'lstm_adm', 'lstm_soft'):.{digits}f}"
     yield f"`mqt` loses {lost(E10_SLOW, 'mqt')} per cent of them, soft attention {lost(E10_SLOW, 'soft')}, soft"
     yield f"additive score {lost(E10_SLOW, 'additive')}. After ten epochs at 3e-3 these are {lost(E10, 'mqt')};"
@@ -122,7 +125,8 @@ def sayings():
     yield (
         f"{against(E10_SLOW, *additive)} (p = {p(E10_SLOW, *additive):.3f}, after Holm's correction {corrected:.2f})"
     )
-    for file, text in ((own, "{} against {} with"), ("iwslt15-vi-en", "{} against {}; on Ro-En")):
+    vietnamese = ("iwslt15-vi-en", "{} against {}; on En-Vi"), ("iwslt15-en-vi", "on En-Vi {} against {}; on Ro-En")
+    for file, text in ((own, "{} against {} with"), *vietnamese):
         yield text.format(*(", ".join(f"{one:.2f}" for one in each("entropy", file, name)) for name in matrix_and_soft))
     yield f"on Ro-En {against('ro-en-epoch8', *matrix_and_soft, 'entropy')}; on"
     yield f"on Tatoeba De-En {against('tatoeba-de-en-epoch4', *matrix_and_soft, 'entropy')}; over"
@@ -210,5 +214,10 @@ def test_the_page_of_the_papers_test_set_says_the_same():
     systems = "iwslt15-vi-en", "lstm_adm", "lstm_soft"
     assert f"are {against(*systems).replace('against', 'and')} (paired" in page
     assert f"both seeds, p = {p(*systems):.3f})" in page
+    assert f"tell*: {against('iwslt15-en-vi', *systems[1:])} BLEU on tst2013 (p = 0.21)" in page
+    assert f"{p('iwslt15-en-vi', *systems[1:]):.2f}" == "0.21"
+    words = [runs("iwslt15-en-vi-words")[f"{name}-1"] for name in ("mqt", "soft")]
+    assert "alike: {:.1f} against {:.1f} per cent".format(*(one["rare_deviation"] for one in words)) in page
+    assert "times is {:.1f} against {:.1f}.".format(*(100 * one["accuracy"]["10-99"]["f1"] for one in words)) in page
     rival = systems[0], "lstm_structured", systems[2]
     assert f"one seed: {against(*rival, seeds=(1,))} BLEU on tst2013 (p = {p(*rival):.2f})" in page

@@ -104,6 +104,7 @@ TABLES = {
         },
     ),
     (VI_EN, "", 0): ("iwslt15-vi-en", {"soft, with structured weights, 8 epochs": "structured", **VI_EN_ROWS}),
+    (VI_EN, "English-Vietnamese", 0): ("iwslt15-en-vi", VI_EN_ROWS),
 }
 VALUES = {
     "theirs": None,  # of the paper
