@@ -91,14 +91,15 @@ def run(args: argparse.Namespace) -> None:
     for name, part in splits.items():
         count, sentences, words = write_documents(part, Path(args.to) / name)
         sizes = zip((count, sentences, words), ("document", "sentence", "word"))
-        labels = Counter(iter_lines(Path(args.to) / f"{name}.label")).most_common()
+        counts = Counter(iter_lines(Path(args.to) / f"{name}.label"))  # in the order of the documents
+        labels = counts.most_common()
         shown = [f"{label} {number:,}" for label, number in labels[:30]] + ["..."] * (len(labels) > 30)
         print(
             f"{Path(args.to) / name}: {', '.join(counted(*one) for one in sizes)}; "
             f"{counted(len(labels), 'label')}: {', '.join(shown)}"
         )
         rare = [label for label, number in labels if number == 1]
-        if name == args.name and len(labels) > 1 and rare == [next(iter_lines(Path(args.to) / f"{name}.label"))]:
+        if name == args.name and len(labels) > 1 and rare == [next(iter(counts))]:
             print(
                 f"{args.file}: the label {rare[0]} is that of the first document alone; if its line names columns, the "
                 "names must be label and text",
