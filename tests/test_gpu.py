@@ -451,18 +451,18 @@ def test_compiled_pairs(dtype, count):
 
 
 @both_types
-@pytest.mark.parametrize("scan", [False, True])
-def test_chains(scan, dtype, monkeypatch):
-    monkeypatch.setattr(chain_crf, "_scans", lambda fields: scan)
-    for size in (1, 2, 9, 40):
+@pytest.mark.parametrize("enumerated", [False, True])
+def test_chains(enumerated, dtype, monkeypatch):
+    monkeypatch.setattr(chain_crf, "_enumerates", lambda potentials: enumerated)
+    for size in (1, 2, 9, 40, 90):
         pad_mask = torch.zeros(3, size, dtype=torch.bool)
         if size > 1:
             pad_mask[0, : size // 2], pad_mask[1] = True, True
         leaves = [3 * normal(3, size, dtype=dtype), normal(2, 2, dtype=dtype, seed=1)]
 
-        def odds(potentials, transitions, pad_mask=pad_mask):
+        def log_marginals(potentials, transitions, pad_mask=pad_mask):
             mask = pad_mask.to(potentials.device)
-            return chain_crf.chain_log_odds(potentials, transitions, mask).masked_fill(mask, 0.0)
+            return chain_crf.chain_log_marginals(potentials, transitions, mask).masked_fill(mask, 0.0)
 
-        ours, expected = (differentiated(odds, leaves, device) for device in (DEVICE, CPU))
+        ours, expected = (differentiated(log_marginals, leaves, device) for device in (DEVICE, CPU))
         agree(ours, expected)

@@ -12,7 +12,7 @@ from torch import Tensor
 from fairseq_attn_plugin.analysis.drawing.canvas import canvas, save
 from fairseq_attn_plugin.analysis.drawing.heatmaps import Panel, heatmaps
 from fairseq_attn_plugin.attention import NORMALIZERS, Attention, build_attention
-from fairseq_attn_plugin.ops.chain_crf import chain_log_odds
+from fairseq_attn_plugin.ops.chain_crf import chain_log_marginals
 
 from .common import BLUE, CORNERS, GREEN, GREY, LIGHT, ORANGE, bars, style
 
@@ -71,7 +71,7 @@ def structured(path: Path) -> None:
     weights = {"softmax": scores.softmax(0)}
     for coupling in (0.0, 2.0):
         transitions = torch.tensor([[coupling, 0.0], [0.0, coupling]])
-        marginals = chain_log_odds(scores, transitions).sigmoid()
+        marginals = chain_log_marginals(scores, transitions).exp()
         weights[rf"chain, $\kappa$ = {coupling:g}"] = marginals / marginals.sum()
     _scores_and_weights(path, scores, weights, "Weights, divided by their sum")
 

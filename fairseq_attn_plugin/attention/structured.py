@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Dict, Optional
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..ops.chain_crf import chain_log_odds
+from ..ops.chain_crf import chain_log_marginals
 from ..ops.precision import in_full
 from ..options import option
 from .base import AttentionConfig, Penalty
@@ -68,9 +67,8 @@ class StructuredAttention(SoftAttention):
 
     def _weigh(self, scores: Tensor, query: Tensor, memory: SoftMemory, positions: Optional[Tensor]) -> Tensor:
         mask = position_mask(memory.pad_mask)
-        odds = chain_log_odds(scores, self.transitions, mask)
         # p_j / sum_k p_k as a softmax of logarithms stays exact where all marginals underflow.
-        weights = self.normalize(F.logsigmoid(odds), mask)
+        weights = self.normalize(chain_log_marginals(scores, self.transitions, mask), mask)
         return (self.config.scale * weights).type_as(scores)
 
     def parameter_penalties(self) -> Dict[str, Penalty]:

@@ -18,18 +18,24 @@ side give to z_j = 1:
 with V_0 = 0, and the same from the other side; log p(z_j = 1) / p(z_j = 0) = A_j + L(V from left) + L(V from right).
 Because L(0) = 0, a padding position has the field 0 and sends no message, on either side of the sentence.
 
-There are two ways to compute all V, chosen by shape and device: a recursion over positions, with a few operations on
-all chains per position, and a scan of depth log2(N) over the compositions of L, which are two-by-two matrices (Möbius
-maps of e^V) in log space. Both are exact, in float32 or better, and share a hand-written backward pass:
+There are two exact ways to compute the marginals, chosen by shape and device. One is this recursion over positions,
+with a few operations on all chains per position and a hand-written backward pass:
 
     d V_j / d V_j-1 = sigmoid(V_j-1 + k) - sigmoid(V_j-1 - k),    d L / d k = sigmoid(V + k) + sigmoid(V - k) - 1,
 
-which is a linear recurrence against the direction of the messages.
+which is a linear recurrence against the direction of the messages. The other enumerates. In the units above
+
+    p(z) ~ exp( sum_j A_j z_j + k #{j: z_j = z_j-1} ),
+
+where z_0 is one more variable without a field, which changes nothing. Groups of five neighbours have 64 labelings
+with the variable before them, and one matrix product gives the potentials of all. Their sums over labelings with equal
+ends are the potentials of a shorter chain, whose links are the groups. Groups of groups follow, until one enumeration
+has the whole chain. The way back multiplies shares: of the ends in the chain, and of the labelings among those with
+equal ends. A chain of 40 takes a dozen operations.
 """
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
@@ -38,12 +44,12 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .devices import constant, exporting, scripted
+from .devices import constant, exporting, on_gpu, scripted, zeros_of
 from .precision import kept_in_pass, without_autocast
 
 
-def chain_log_odds(potentials: Tensor, transitions: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
-    """log p(z_j = 1) / p(z_j = 0) at every position of every chain; its sigmoid is the marginal.
+def chain_log_marginals(potentials: Tensor, transitions: Tensor, pad_mask: Optional[Tensor] = None) -> Tensor:
+    """log p(z_j = 1) at every position of every chain.
 
     Args:
         potentials: ``[..., N]``, x_j of z_j = 1 (that of z_j = 0 is 0), N >= 1; ignored on padding
@@ -51,105 +57,158 @@ def chain_log_odds(potentials: Tensor, transitions: Tensor, pad_mask: Optional[T
         pad_mask: broadcasts to ``[..., N]``, True on padding, which lies before or after the words, not among them
 
     Returns:
-        ``[..., N]`` in float32, or float64 for such potentials; meaningless on padding
+        ``[..., N]`` in float32, or float64 for such potentials; meaningless on padding. An enumeration cannot tell
+        logarithms below -450 apart.
     """
     dtype = torch.float64 if potentials.dtype == torch.float64 else torch.float32
+    enumerated = _enumerates(potentials) and not exporting()
+    inside = torch.float64 if enumerated else dtype
     # without autocast: log-odds in half precision are too inexact
     with without_autocast(potentials):
-        chain = kept_in_pass(transitions, functools.partial(_chain, dtype=dtype))
-        fields = potentials.to(dtype) + chain.shift
+        coupling, shift, couplings = (x.to(inside) for x in kept_in_pass(transitions, _of_transitions))
+        fields = potentials + shift
         if pad_mask is not None:
             fields = fields.masked_fill(pad_mask, 0.0)
         if exporting():
-            return _plain(fields, chain.coupling)
+            return F.logsigmoid(_plain(fields, coupling))
         flat = fields.reshape(-1, fields.size(-1))
-        return _ChainLogOdds.apply(flat, chain.coupling, chain, _scans(flat)).view(fields.shape)
+        if enumerated:
+            return _enumeration(flat, couplings).view(fields.shape).to(dtype)
+        return F.logsigmoid(_ChainLogOdds.apply(flat, coupling)).view(fields.shape)
 
 
-class _Chain(NamedTuple):
-    """What depends on the transitions alone; all but ``coupling`` and ``shift`` without gradients."""
-
-    coupling: Tensor  # k
-    shift: Tensor  # t11 - t00
-    lowest: Tensor  # fields are limited to [lowest, highest]
-    highest: Tensor
-    shifts: Tensor  # [k, -k]
-    closed: Tensor  # the map of the field 0, [2, 2]
-    top: Tensor  # [1, 0], the rows of a map to which the field is added
-
-
-def _chain(transitions: Tensor, dtype: torch.dtype) -> _Chain:
-    (t00, t01), (t10, t11) = (row.unbind() for row in transitions.to(dtype).unbind())
+def _of_transitions(transitions: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    """k ``[]``, t11 - t00 ``[1]`` and what k adds to the potentials of a group's labelings ``[64]``, in float64."""
+    (t00, t01), (t10, t11) = (row.unbind() for row in transitions.double().unbind())
     coupling = 0.5 * (t00 + t11 - t01 - t10)
-    with torch.no_grad():
-        # Beyond this limit L is +-k to the last digit. Without the limit large fields would cancel all its digits.
-        highest = 40.0 + 2.0 * coupling.abs()
-        zero = torch.zeros_like(coupling)
-        closed = torch.stack([coupling, zero, zero, coupling]).view(2, 2)
-        shifts = torch.stack([coupling, -coupling])
-        top = torch.arange(1, -1, -1, dtype=dtype, device=transitions.device)
-    return _Chain(coupling, t11 - t00, -highest, highest, shifts, closed, top)
+    return coupling, (t11 - t00).view(1), coupling * _labelings(_GROUP, transitions.device).equal
 
 
-def _scans(fields: Tensor) -> bool:
-    """Whether a scan pays for chains ``[R, N]``."""
-    # Launches cost time on a GPU: 4 N in the recursion, about 8 log2(N) in the scan. On a processor the elements cost
-    # time too, and the scan has log2(N) times as many: it pays off for few chains only.
+def _enumerates(potentials: Tensor) -> bool:
+    """Whether an enumeration pays for chains ``[..., N]``."""
+    # Launches cost time on a GPU: 4 N in the recursion, 11 in an enumeration of up to 40 positions. On a processor the
+    # elements cost time too, and an enumeration has 13 times as many: it pays off for few chains only.
+    return on_gpu(potentials) or potentials.numel() <= 30 * potentials.size(-1)
+
+
+# ---- enumeration
+
+_GROUP = 5  # positions, or groups, of a group
+_LAST = 8  # the most links of a chain that is enumerated as a whole
+
+
+class _Labelings(NamedTuple):
+    """The labelings z_0 .. z_G of G links, sorted by (z_0, z_G), as numbers in float64."""
+
+    ones: Tensor  # [2^(G+1), G], z_1 .. z_G
+    equal: Tensor  # [2^(G+1)], the number of links with equal ends
+    links: Tensor  # [2^(G+1), 4 G], which of 00, 01, 10, 11 each link is
+    tiny: Tensor  # [], so that no share is zero
+
+
+@constant
+def _labelings(size: int, device: torch.device) -> _Labelings:
+    inner = [[number >> place & 1 for place in range(size - 1)] for number in range(2 ** (size - 1))]
+    z = torch.tensor([[first, *rest, last] for first in (0, 1) for last in (0, 1) for rest in inner], device=device)
+    before, after = z[:, :-1], z[:, 1:]
+    links = F.one_hot(2 * before + after, 4).flatten(1)
+    tiny = torch.full((), 1e-200, dtype=torch.float64, device=device)
+    return _Labelings(after.double(), (before == after).sum(1).double(), links.double(), tiny)
+
+
+def _enumeration(fields: Tensor, couplings: Tensor) -> Tensor:
+    """log p(z_j = 1) of fields ``[R, N]``, in float64."""
     rows, size = fields.shape
-    few = fields.device.type != "cpu" or rows <= 40
-    return few and size > 16
+    if size % _GROUP:
+        fields = torch.cat([fields, zeros_of(fields, rows, -size % _GROUP)], dim=1)
+    table = _labelings(_GROUP, fields.device)
+    potentials = torch.addmm(couplings, fields.reshape(-1, _GROUP), table.ones.t())
+    return (_shares(potentials, rows) @ table.ones).view(rows, -1)[:, :size].log()
+
+
+def _shares(potentials: Tensor, rows: int) -> Tensor:
+    """The probabilities of the labelings of groups whose log-potentials are ``[R * M, 64]``, M groups in each row."""
+    links, given_ends = _SumsAndShares.apply(potentials.view(len(potentials), 4, -1))
+    ends = _link_shares(links.view(rows, -1, 4))
+    tiny = _labelings(_GROUP, potentials.device).tiny
+    return torch.addcmul(tiny, ends.reshape(-1, 4, 1), given_ends).flatten(1)
+
+
+class _SumsAndShares(Function):
+    """``logsumexp(-1)`` and ``softmax(-1)``, together a few operations."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tuple[Tensor, Tensor]:
+        logs = x.log_softmax(-1)
+        shares = logs.exp()
+        ctx.save_for_backward(shares)
+        return x[..., 0] - logs[..., 0], shares
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_sums: Tensor, d_shares: Tensor) -> Tensor:
+        (shares,) = ctx.saved_tensors
+        within = torch._softmax_backward_data(d_shares, shares, -1, shares.dtype)
+        return within.addcmul_(shares, d_sums.unsqueeze(-1))
+
+
+def _link_shares(links: Tensor) -> Tensor:
+    """The probabilities of both ends of every link of chains, ``[R, M, 4]`` like the links' log-potentials."""
+    rows, size, _ = links.shape
+    if size <= _LAST:
+        table = _labelings(size, links.device).links
+        return ((links.view(rows, -1) @ table.t()).softmax(-1) @ table).view(rows, size, 4)
+    table = _labelings(_GROUP, links.device).links
+    padded = F.pad(links, (0, 0, 0, -size % _GROUP))
+    potentials = padded.view(-1, 4 * _GROUP) @ table.t()
+    return (_shares(potentials, rows) @ table).view(rows, -1, 4)[:, :size]
+
+
+# ---- recursion
 
 
 class _ChainLogOdds(Function):
-    """Fields ``[R, N]`` and the coupling to log-odds ``[R, N]``.
+    """Fields ``[R, N]`` and the coupling to log p(z_j = 1) / p(z_j = 0), ``[R, N]``.
 
     Inside, positions come first, and both directions lie side by side, the second one reversed: ``[N, 2, R]``.
     """
 
     @staticmethod
-    def forward(ctx: Any, fields: Tensor, coupling: Tensor, chain: _Chain, scan: bool) -> Tensor:
-        bounded = _both_ways(fields.clamp(chain.lowest, chain.highest).t())
-        odds, messages = (_scan if scan else _recursion)(bounded, chain)
-        ctx.save_for_backward(odds, chain.shifts)
-        ctx.scan = scan
+    def forward(ctx: Any, fields: Tensor, coupling: Tensor) -> Tensor:
+        # Beyond this limit L is +-k to the last digit. Without the limit large fields would cancel all its digits.
+        highest = 40.0 + 2.0 * coupling.abs()
+        shifts = torch.stack([coupling, -coupling]).view(2, 1, 1)
+        bounded = _both_ways(fields.clamp(-highest, highest).t())
+        odds, messages = _recursion(bounded, coupling, shifts)
+        ctx.save_for_backward(odds, shifts)
         return (fields.t() + messages[:, 0] + messages[:, 1].flip(0)).t()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, Tensor]:
         odds, shifts = ctx.saved_tensors
-        rising, falling = torch.sigmoid(odds + shifts[:, None, None, None]).unbind()
+        rising, falling = torch.sigmoid(odds + shifts.unsqueeze(1)).unbind()
         slopes = rising - falling  # of each message by the one before
         grad = grad.t()
         sums = _both_ways(grad)  # of the loss by message j; later messages are added below
-        if ctx.scan:
-            sums = _linear_scan(sums, slopes)
-        else:
-            for j in range(len(sums) - 2, -1, -1):
-                torch.addcmul(sums[j], slopes[j], sums[j + 1], out=sums[j])
+        for j in range(len(sums) - 2, -1, -1):
+            torch.addcmul(sums[j], slopes[j], sums[j + 1], out=sums[j])
         # V_j reaches the loss through message j + 1 alone, by what was added to sums[j]
         d_fields = sums[:, 0] + sums[:, 1].flip(0) - grad
         d_coupling = ((rising + falling - 1)[:-1] * sums[1:]).sum()
-        return d_fields.t(), d_coupling, None, None
+        return d_fields.t(), d_coupling
 
 
 def _both_ways(x: Tensor) -> Tensor:
     """``[N, R]`` and, beside it, its reverse: ``[N, 2, R]``."""
-    return x.index_select(0, _places(len(x), x.device)).view(len(x), 2, x.size(1))
+    return torch.stack([x, x.flip(0)], dim=1)
 
 
-@constant
-def _places(size: int, device: torch.device) -> Tensor:
-    steps = torch.arange(size, device=device)
-    return torch.stack([steps, steps.flip(0)], dim=1).flatten()
-
-
-def _recursion(fields: Tensor, chain: _Chain) -> Tuple[Tensor, Tensor]:
-    """V and the message L(V of the position before) at every position, ``[N, 2, R]`` each, one position at a time."""
+def _recursion(fields: Tensor, coupling: Tensor, shifts: Tensor) -> Tuple[Tensor, Tensor]:
+    """V and the message L(V of the position before) at every position, ``[N, 2, R]`` each."""
     odds, messages = torch.empty_like(fields), torch.empty_like(fields)
     odds[0], messages[0] = fields[0], 0.0
-    shifted = fields - chain.coupling  # L's last term, for all positions at once
-    shifts = chain.shifts[:, None, None]
+    shifted = fields - coupling  # L's last term, for all positions at once
     zero = fields.new_zeros(())
     pair = fields.new_empty(2, *fields.shape[1:])
     rising, falling = pair.unbind()
@@ -160,42 +219,11 @@ def _recursion(fields: Tensor, chain: _Chain) -> Tuple[Tensor, Tensor]:
         torch.sub(rising, falling, out=message)
         torch.add(message, field, out=after)
         before = after
-    messages[1:] -= chain.coupling
+    messages[1:] -= coupling
     return odds, messages
 
 
-def _scan(fields: Tensor, chain: _Chain) -> Tuple[Tensor, Tensor]:
-    """The results of :func:`_recursion`, by composing the steps.
-
-    V -> A + L(V) is the map e^V -> (a e^V + b) / (c e^V + d) with log a = k + A, log b = A, log c = 0, log d = k. Maps
-    compose as their matrices multiply.
-    """
-    maps = torch.addcmul(chain.closed[..., None, None, None], chain.top[:, None, None, None, None], fields)
-    reach = 1  # maps[..., j, :, :] composes the steps j - reach + 1 .. j
-    while reach < len(fields):
-        pairs = (maps[:, :, reach:].unsqueeze(2) + maps[:, :, :-reach]).unbind(1)
-        later = maps[:, :, reach:]
-        # A common factor does not change a map. Without this the logarithms grow with the length and lose precision.
-        if 4 <= reach < len(fields) / 2:  # but not in the last round, nor in the first two
-            joined = torch.logaddexp(*pairs)
-            torch.sub(joined, joined[1, 1], out=later)
-        else:
-            torch.logaddexp(*pairs, out=later)
-        reach *= 2
-    top, bottom = torch.logaddexp(maps[:, 0], maps[:, 1]).unbind()  # at V_0 = 0
-    odds = top - bottom
-    return odds, odds - fields
-
-
-def _linear_scan(sums: Tensor, slopes: Tensor) -> Tensor:
-    """S_j + slope_j (S_j+1 + slope_j+1 (S_j+2 + ...)) of every j along the first dimension, in log2(N) steps."""
-    reach = 1
-    while reach < len(sums):
-        sums = torch.cat([torch.addcmul(sums[:-reach], slopes[: len(sums) - reach], sums[reach:]), sums[-reach:]])
-        if 2 * reach < len(sums):
-            slopes = slopes[:-reach] * slopes[reach:]
-        reach *= 2
-    return sums
+# ---- export
 
 
 def _plain(fields: Tensor, coupling: Tensor) -> Tensor:

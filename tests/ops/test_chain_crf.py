@@ -9,13 +9,13 @@ from fairseq_attn_plugin.ops import chain_crf
 
 import oracles
 
-METHODS = ("recursion", "scan")
+METHODS = ("recursion", "enumeration")
 methods = pytest.mark.parametrize("method", METHODS)
 
 
-def chain_log_odds(*tensors, method):
-    with mock.patch.object(chain_crf, "_scans", lambda fields: method == "scan"):
-        return chain_crf.chain_log_odds(*tensors)
+def log_marginals(*tensors, method):
+    with mock.patch.object(chain_crf, "_enumerates", lambda potentials: method == "enumeration"):
+        return chain_crf.chain_log_marginals(*tensors)
 
 
 def draw(rows, size, seed=0, scale=1.0, dtype=torch.float64):
@@ -29,7 +29,7 @@ def draw(rows, size, seed=0, scale=1.0, dtype=torch.float64):
 @pytest.mark.parametrize("size", range(1, 9))
 def test_equals_enumeration_of_all_labelings(method, size):
     potentials, transitions = (x.requires_grad_() for x in draw(3, size, seed=size))
-    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+    marginals = log_marginals(potentials, transitions, method=method).exp()
     expected = torch.stack([oracles.chain_marginals(row, transitions) for row in potentials])
     torch.testing.assert_close(marginals, expected, rtol=1e-12, atol=1e-12)
 
@@ -44,7 +44,7 @@ def test_large_potentials_keep_their_digits(method):
     """Potentials are bounded inside the recursion, far beyond what the message of a position can still tell apart."""
     _, transitions = draw(1, 1)
     potentials = torch.tensor([[15.0, 0.1, -15.0, 0.2, 20.0], [-12.0, -0.3, 12.0, 0.0, -9.0]], dtype=torch.float64)
-    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+    marginals = log_marginals(potentials, transitions, method=method).exp()
     expected = torch.stack([oracles.chain_marginals(row, transitions) for row in potentials])
     torch.testing.assert_close(marginals, expected, rtol=1e-10, atol=1e-12)
 
@@ -54,23 +54,23 @@ def test_both_methods_agree_on_long_chains(size):
     results = []
     for method in METHODS:
         potentials, transitions = (x.requires_grad_() for x in draw(4, size, seed=size))
-        odds = chain_log_odds(potentials, transitions, method=method)
-        results.append((odds, *torch.autograd.grad(torch.sigmoid(odds).square().sum(), (potentials, transitions))))
+        logs = log_marginals(potentials, transitions, method=method)
+        results.append((logs, *torch.autograd.grad(logs.exp().square().sum(), (potentials, transitions))))
     torch.testing.assert_close(*results)
 
 
 @methods
 def test_padding_on_either_side_passes_nothing_on(method):
     potentials, transitions = draw(1, 5)
-    expected = chain_log_odds(potentials, transitions, method=method)
+    expected = log_marginals(potentials, transitions, method=method)
     for before, after in ((3, 0), (0, 4), (2, 7), (60, 60)):
         wide = torch.full((1, before + 5 + after), 1e3, dtype=torch.float64)
         pad_mask = torch.ones(1, before + 5 + after, dtype=torch.bool)
         wide[:, before : before + 5], pad_mask[:, before : before + 5] = potentials, False
         wide.requires_grad_()
-        odds = chain_log_odds(wide, transitions, pad_mask, method=method)
-        torch.testing.assert_close(odds[:, before : before + 5], expected, rtol=1e-12, atol=1e-12)
-        (gradient,) = torch.autograd.grad(odds.masked_fill(pad_mask, 0.0).sum(), wide)
+        logs = log_marginals(wide, transitions, pad_mask, method=method)
+        torch.testing.assert_close(logs[:, before : before + 5], expected, rtol=1e-12, atol=1e-12)
+        (gradient,) = torch.autograd.grad(logs.masked_fill(pad_mask, 0.0).sum(), wide)
         assert (gradient.masked_select(pad_mask) == 0).all()
 
 
@@ -81,8 +81,8 @@ def test_float32_is_as_good_as_its_rounding(method, size, scale):
     """Potentials are rounded to 24 bits: marginals can be no better than their slope (at most 1/4 for the position's
     own, and as much again for both sides) times that, plus a few roundings of the messages."""
     potentials, transitions = draw(50, size, scale=scale, dtype=torch.float32)
-    exact = torch.sigmoid(chain_log_odds(potentials.double(), transitions.double(), method=method))
-    marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+    exact = log_marginals(potentials.double(), transitions.double(), method=method).exp()
+    marginals = log_marginals(potentials, transitions, method=method).exp()
     assert marginals.dtype == torch.float32
     rounding = torch.finfo(torch.float32).eps * (40 + 10 * float(transitions.abs().max()))
     assert (marginals - exact).abs().max() < rounding
@@ -95,15 +95,18 @@ def test_half_precision_is_computed_in_full(method, dtype):
     for size, scale in ((1, 1.0), (30, 1.0), (30, 1000.0)):
         potentials, transitions = (x.requires_grad_() for x in draw(4, size, scale=scale, dtype=dtype))
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            marginals = torch.sigmoid(chain_log_odds(potentials, transitions, method=method))
+            marginals = log_marginals(potentials, transitions, method=method).exp()
         marginals.square().sum().backward()
-        exact = torch.sigmoid(chain_crf.chain_log_odds(potentials.detach().double(), transitions.detach().double()))
+        exact = chain_crf.chain_log_marginals(potentials.detach().double(), transitions.detach().double()).exp()
         torch.testing.assert_close(marginals.double(), exact, rtol=0, atol=2e-6 if scale == 1 else 2e-3)
         assert potentials.grad.isfinite().all() and transitions.grad.isfinite().all()
 
 
-def test_leading_dimensions_and_the_choice_of_method():
+def test_leading_dimensions_strides_and_the_choice_of_method():
     potentials, transitions = draw(6, 5)
-    expected = chain_log_odds(potentials, transitions, method="recursion")
-    torch.testing.assert_close(chain_crf.chain_log_odds(potentials.view(2, 3, 5), transitions), expected.view(2, 3, 5))
-    assert [chain_crf._scans(torch.empty(shape)) for shape in ((40, 17), (40, 16), (41, 17))] == [True, False, False]
+    expected = log_marginals(potentials, transitions, method="recursion")
+    for shaped in (potentials.view(2, 3, 5), potentials.t().contiguous().t()):
+        found = log_marginals(shaped, transitions, method="enumeration")
+        torch.testing.assert_close(found, expected.view(shaped.shape))
+    choices = [chain_crf._enumerates(torch.empty(shape)) for shape in ((30, 17), (5, 6, 2), (31, 17))]
+    assert choices == [True, True, False]
