@@ -18,9 +18,9 @@ _LABELLED = re.compile(r"^(?:[^=/]+=)?(.+)$", re.DOTALL)
 PathLike = Union[str, "os.PathLike[str]"]
 
 
-def check_output(option: str, path: Any, inputs: Iterable[Any]) -> None:
-    """Raises ``OptionError`` before the work if the output ``path`` cannot be written, or is one of the files that are
-    read.
+def check_output(option: str, path: Any, inputs: Iterable[Any], checkpoint: bool = False) -> None:
+    """Raises ``OptionError`` before the work if the output ``path`` cannot be written, is one of the files that are
+    read, or is a checkpoint and the output is not.
 
     Inputs may have the form ``LABEL=FILE``.
     """
@@ -39,6 +39,8 @@ def check_output(option: str, path: Any, inputs: Iterable[Any]) -> None:
         raise OptionError(f"{option} {path}: cannot be written: {reason}")
     if not exists:
         return
+    if os.fspath(path).endswith(".pt") and not checkpoint:
+        raise OptionError(f"{option} {path}: is a checkpoint, and would be lost")
     for file in filter(None, inputs):
         if not os.path.exists(file):
             file = _LABELLED.sub(r"\1", os.fspath(file))

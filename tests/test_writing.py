@@ -89,6 +89,10 @@ def test_a_file_that_is_read_is_not_written(tmp_path, monkeypatch):
             check_output("--out", tmp_path / "in", [name])
     check_output("--out", tmp_path / "in", ["a=b"])
     check_output("--out", tmp_path / "other", [tmp_path / "in"])
+    (tmp_path / "model.pt").touch()
+    with pytest.raises(OptionError, match="^--out .*model.pt: is a checkpoint, and would be lost$"):
+        check_output("--out", tmp_path / "model.pt", [])
+    check_output("--out", tmp_path / "model.pt", [], checkpoint=True)
     for name, reason in (
         ("no/x", "there is no folder .*no"),
         (".", "it is a folder; name a file"),

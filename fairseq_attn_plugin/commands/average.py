@@ -41,6 +41,6 @@ def run(args: argparse.Namespace) -> None:
 
     if count is not None:
         paths = choose(paths[0], count, args.best is not None)
-    check_output("--out", args.out, paths)
+    check_output("--out", args.out, paths, checkpoint=True)
     average(paths, args.out)
     print(f"{args.out}: mean of", *paths, sep="\n  ")

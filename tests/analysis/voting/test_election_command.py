@@ -140,7 +140,7 @@ def test_teacher_that_has_diverged(tiny_data, teacher, tmp_path, capsys):
     torch.save(state, tmp_path / "huge.pt")
     with pytest.raises(OptionError, match="^--path .*huge.pt: its attention is not finite; the training has diverged"):
         hold(capsys, tiny_data, tmp_path / "huge.pt")
-    with pytest.raises(OptionError, match="^--out .*huge.pt: is one of the files that are read, and would be lost"):
+    with pytest.raises(OptionError, match="^--out .*huge.pt: is a checkpoint, and would be lost"):
         hold(capsys, tiny_data, tmp_path / "huge.pt", "--out", tmp_path / "huge.pt")
 
 
