@@ -1,6 +1,7 @@
 """The package's imports run one way: no circle, no arrow to a higher layer, no private name of another package."""
 
 import ast
+from functools import lru_cache
 from pathlib import Path
 
 from graphlib import TopologicalSorter
@@ -57,7 +58,10 @@ def imported(module: str, file: Path):
                     yield ".".join(base), alias.name, id(node) not in late
 
 
-IMPORTS = {module: list(imported(module, file)) for module, file in MODULES.items()}
+@lru_cache(maxsize=None)
+def imports():
+    """Read by the tests, not by every process that collects them."""
+    return {module: list(imported(module, file)) for module, file in MODULES.items()}
 
 
 def layer_of(name: str) -> int:
@@ -65,7 +69,7 @@ def layer_of(name: str) -> int:
 
 
 def test_imports_run_down():
-    for module, target in ((module, target) for module, found in IMPORTS.items() for target, _, _ in found):
+    for module, target in ((module, target) for module, found in imports().items() for target, _, _ in found):
         parts, to = module.split("."), target.split(".")
         if len(parts) == 1 or len(to) == 1:
             continue  # the package itself registers everything
@@ -73,7 +77,7 @@ def test_imports_run_down():
 
 
 def test_nothing_private_is_imported_from_another_module():
-    for module, found in IMPORTS.items():
+    for module, found in imports().items():
         package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
         for target, name, _ in found:
             private = name if name is not None else target.rpartition(".")[2]
@@ -86,7 +90,7 @@ def test_imports_have_no_circle():
     known = {*MODULES} - {PACKAGE}  # which registers the parts; they need nothing of it but its being there
     graph = {
         module: {target for target, _, at_once in found if at_once and target in known and target != module}
-        for module, found in IMPORTS.items()
+        for module, found in imports().items()
     }
     for name, file in MODULES.items():
         if file.name == "__init__.py":  # a package imports its parts, which may name the package's other parts

@@ -23,10 +23,15 @@ FOLDER = EXAMPLES / "distance_attention"
 SHARED = "--attention-score additive --attention-bias markov".split()
 
 
-def python(code, *folders):
-    """Runs code in a process whose path begins with ``folders``; its output and its errors."""
-    path = os.pathsep.join([*map(str, folders), str(REPO)])
-    return run_cli(sys.executable, "-c", code, env={"PYTHONPATH": path})
+@pytest.fixture
+def python(tmp_path):
+    """Runs code in a process whose path begins with some folders; its output and its errors."""
+
+    def run(code, *folders):
+        (tmp_path / "code.py").write_text(code)
+        return run_cli(tmp_path / "code.py", env={"PYTHONPATH": os.pathsep.join(map(str, [*folders, REPO]))})
+
+    return run
 
 
 def generation(data, checkpoint, user_dir):
@@ -165,12 +170,12 @@ assert file_options(AttnLSTMConfig) == files and len(files) >= 6
 """
 
 
-def test_the_example_keeps_the_contract_and_its_formula_and_all_models_have_its_options():
+def test_the_example_keeps_the_contract_and_its_formula_and_all_models_have_its_options(python):
     """Also classes that were imported before, subclasses, architectures, hydra's store, and copies by pickle."""
     assert python(FIELDS + FORMULA, EXAMPLES).stdout == ""
 
 
-def test_coverage_keeps_the_contract_and_its_formula_and_is_exported():
+def test_coverage_keeps_the_contract_and_its_formula_and_is_exported(python):
     python(COVERAGE, EXAMPLES, REPO / "tests" / "support")
 
 
@@ -220,7 +225,7 @@ assert loaded.mine_words is None and loaded.mine_size == 7
 """
 
 
-def test_entry_points_of_installed_packages(tmp_path):
+def test_entry_points_of_installed_packages(python, tmp_path):
     """Of both groups; a broken one is one line that names it."""
     install(tmp_path, "mine_package", MECHANISM, "mine = mine_package")
     other = MECHANISM.replace('"mine"', '"other"')
