@@ -217,7 +217,7 @@ def test_adaptive_softmax():
 
 
 def test_without_attention():
-    model = make("soft", decoder_attention="False")
+    model = make("soft", decoder_attention="no")
     source = pad_batch(LENGTHS)
     logits, extra = model(source, None, targets())
     assert extra["attn"] == [None]

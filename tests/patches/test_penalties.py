@@ -21,6 +21,7 @@ import oracles
 from cli import TINY
 
 ENTROPY, INFORMATION = (f"attention_{name}_statistic" for name in ("entropy", "information"))
+STATISTICS = {ENTROPY, INFORMATION}
 
 
 STEP_MASK = torch.tensor([[False] * 3, [False, True, True], [False] * 3, [False, False, True]])
@@ -123,13 +124,9 @@ class Criterion(torch.nn.Module):
 @pytest.mark.parametrize(
     ("attention", "options", "names"),
     [
-        (
-            "structured",
-            {"attention_bias": "fertility"},
-            {"fertility_penalty", "transition_penalty", ENTROPY, INFORMATION},
-        ),
-        ("soft", {}, {ENTROPY, INFORMATION}),
-        ("mqt", {}, {ENTROPY, INFORMATION, *(f"pair_{name}_statistic" for name in ("slope", "offset", "size"))}),
+        ("structured", {"attention_bias": "fertility"}, {"fertility_penalty", "transition_penalty", *STATISTICS}),
+        ("soft", {}, STATISTICS),
+        ("mqt", {}, {*STATISTICS, *(f"pair_{name}_statistic" for name in ("slope", "offset", "size"))}),
     ],
 )
 def test_every_criterion_has_them_in_training_and_logs_them_always(attention, options, names):

@@ -110,20 +110,17 @@ def usual_environment() -> "dict[str, str]":
 
 
 # architectures cut down to a few thousand parameters, for tests of the tools rather than of the models
-_TINY_LSTM = [
-    *("--encoder-embed-dim", "16", "--encoder-hidden-size", "16", "--encoder-layers", "1"),
-    *("--decoder-embed-dim", "16", "--decoder-hidden-size", "16", "--decoder-layers", "1"),
-    *("--decoder-out-embed-dim", "16"),
-]
+_TINY_LSTM = "--encoder-embed-dim 16 --encoder-hidden-size 16 --encoder-layers 1 --decoder-out-embed-dim 16".split()
+_TINY_LSTM += "--decoder-embed-dim 16 --decoder-hidden-size 16 --decoder-layers 1".split()
+_TINY_TRANSFORMER = (
+    "--encoder-embed-dim 16 --encoder-ffn-embed-dim 16 --encoder-attention-heads 2 --encoder-layers 1 "
+    "--decoder-embed-dim 16 --decoder-ffn-embed-dim 16 --decoder-attention-heads 2 --decoder-layers 1"
+).split()
 TINY = {
     "lstm": ["--arch", "lstm", *_TINY_LSTM],
     "lstm_soft": ["--arch", "lstm_soft", *_TINY_LSTM],
     "lstm_adm": ["--arch", "lstm_adm", *_TINY_LSTM],
     "lstm_latent": ["--arch", "lstm_latent_small", *_TINY_LSTM, "--criterion", "latent_alignment"],
     "lstm_agreement": ["--arch", "lstm_agreement_small", *_TINY_LSTM, "--criterion", "agreement"],
-    "transformer": [
-        *("--arch", "transformer_iwslt_de_en", "--encoder-layers", "1", "--decoder-layers", "1"),
-        *("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16", "--encoder-attention-heads", "2"),
-        *("--decoder-embed-dim", "16", "--decoder-ffn-embed-dim", "16", "--decoder-attention-heads", "2"),
-    ],
+    "transformer": ["--arch", "transformer_iwslt_de_en", *_TINY_TRANSFORMER],
 }
