@@ -218,7 +218,7 @@ OTHER = describe_vocabulary(dictionary(7))
         ("gaussian_election", "rho: 1", "is not JSON"),
         ("gaussian_election", "[1, 2]", "is of the format None, must be 'fairseq_attn_plugin election 1'"),
         ("gaussian_election", words(), "is of the format 'fairseq_attn_plugin words 1'"),
-        ("gaussian_election", election(source_vocabulary=OTHER), "another source vocabulary (11 symbols; the data have"),
+        ("gaussian_election", election(source_vocabulary=OTHER), "another source vocabulary (11 symbols; the data"),
         ("gaussian_election", election(target_vocabulary=None), "another target vocabulary"),
         ("gaussian_election", recommended(rule=-2), "the rule -2: must be at least 1 position"),
         ("gaussian_election", recommended(rule="log5"), "the rule log5: must be one of log4, log3, log2, half"),

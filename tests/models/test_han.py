@@ -114,7 +114,7 @@ def test_is_the_loop_over_documents_sentences_and_words_forward_and_backward(arc
     assert any(grad.abs().max() > 1e-4 for grad in theirs)
 
 
-@pytest.mark.parametrize("fill", [1.0, 0.7, 0.01])
+@pytest.mark.parametrize("fill", [1.0, 0.01])
 @cases
 def test_blocks_of_any_kind_give_the_same(arch, options, fill, monkeypatch):
     monkeypatch.setattr(ragged, "CPU_FILL", fill)
