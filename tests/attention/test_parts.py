@@ -1,4 +1,4 @@
-"""Scores, normalisers and biases: what the oracles of mechanisms do not see, their options, names and checkpoints."""
+"""Scores, normalisers, biases and options of mechanisms: what the oracles do not see, names and checkpoints."""
 
 import math
 
@@ -146,3 +146,10 @@ def test_names_that_are_none(name):
         with pytest.raises(ValueError, match="is no name for a"):
             parts.register(name)(parts.find(parts.names()[0]))
         assert name not in parts.names()
+
+
+def test_a_table_of_an_older_checkpoint_of_constrained_sparsemax():
+    module = build_attention("constrained-sparsemax", query_dim=4, memory_dim=4, fertility=2.5)
+    module.load_state_dict({**module.state_dict(), "table": torch.tensor([2.5, 2.0, 1.0])})
+    memory = module.precompute(torch.zeros(1, 3, 4), source_tokens=torch.tensor([[1, 0, 2]]))
+    assert memory.fertility.tolist() == [[2.0, 2.5, 1.0]] and memory.sink.tolist() == [[False, False, True]]

@@ -17,7 +17,6 @@ SYSTEMS = {
     "transformer": (
         "--encoder-arch transformer_iwslt_de_en --encoder-layers 2 --encoder-options encoder-ffn-embed-dim=64"
     ),
-    "convolutional": "--encoder-arch fconv --encoder-hidden-size 32 --encoder-layers 2",
 }
 
 

@@ -77,7 +77,7 @@ def test_the_attention_reads_it(tiny_data, teacher, tmp_path, capsys):
 
 def test_length_ratio_of_the_training_data(tiny_data, teacher, tmp_path, capsys):
     """Sums of words, the end of sentence not counted."""
-    data = copy(tiny_data, tmp_path / "data")
+    data = shutil.copytree(tiny_data, tmp_path / "data")
     put(data, "train.xx-yy.xx", [[4, 5, 6, 2], [4, 2]])
     put(data, "train.xx-yy.yy", [[4, 2], [4, 5, 2]])
     assert "; 0.75 target words per source word (measured on train);" in hold(capsys, data, teacher)
@@ -98,11 +98,6 @@ def test_sentences_that_do_not_vote(tiny_data, teacher, capsys):
 # --- mistakes
 
 
-def copy(data, folder):
-    shutil.copytree(data, folder)
-    return folder
-
-
 def put(folder, name, sentences):
     """A file of a split as fairseq-preprocess writes it."""
     builder = make_builder(str(folder / (name + ".bin")), "mmap", vocab_size=20)
@@ -120,7 +115,7 @@ def put(folder, name, sentences):
     ],
 )
 def test_splits_that_cannot_be_read(tiny_data, teacher, tmp_path, capsys, missing, split, message):
-    data = copy(tiny_data, tmp_path / "data")
+    data = shutil.copytree(tiny_data, tmp_path / "data")
     if missing == "target":
         for file in data.glob("valid.xx-yy.yy.*"):
             file.unlink()
