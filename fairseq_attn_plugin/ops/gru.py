@@ -158,8 +158,8 @@ class _Layer(Function):
         for number, (of_inputs, of_recurrent) in enumerate(zip(*flat)):
             d_x = w_inputs[number].matmul(of_inputs, d_x)
             before = hiddens[number][number * rows :][: len(of_inputs)]
-            parameters = (outer(of_inputs, inputs), outer(of_recurrent, before), of_inputs.sum(0), of_recurrent.sum(0))
-            gradients += [each.to(d_hidden.dtype) for each in parameters]
+            products = (outer(of_inputs, inputs, dtype), outer(of_recurrent, before, dtype))
+            gradients += [x.to(d_hidden.dtype) for x in (*products, of_inputs.sum(0), of_recurrent.sum(0))]
             gradients.append(d_hidden[number])
         assert d_x is not None
         return (by_step(d_x, steps, rows).to(d_hidden.dtype), *gradients)

@@ -200,7 +200,7 @@ class _Layer(Function):
         for number, (one, hidden) in enumerate(zip(d_flat, hiddens)):
             d_x = w_inputs[number].matmul(one, d_x)
             before = hidden[number * rows :][: len(one)]
-            parameters = (outer(one, inputs), outer(one, before), one.sum(0))
+            parameters = (outer(one, inputs, one.dtype), outer(one, before, one.dtype), one.sum(0))
             gradients += [_fold_(each.to(d_cell.dtype), GRADIENT) for each in parameters]
             gradients += [d_hidden[number], d_cell[number]]
         assert d_x is not None

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .precision import has_bfloat16, product_type
+from .precision import has_bfloat16
 
 # oneDNN compiles a kernel for each new shape, in about 0.3 ms, and keeps 1,024 of them. With ragged batches nearly all
 # shapes are new, and the kernels of LSTM layers hold work space. It reads the variable when it compiles the first one.
@@ -75,12 +75,11 @@ class Prepared:
 
     Args:
         matrix: ``[O, I]``
-        dtype: type of the products (default: :func:`~fairseq_attn_plugin.ops.precision.product_type` of the matrix)
+        dtype: type of the products
     """
 
-    def __init__(self, matrix: Tensor, dtype: Optional[torch.dtype] = None):
-        self.dtype = product_type(matrix) if dtype is None else dtype
-        self.matrix = matrix.detach().to(self.dtype)
+    def __init__(self, matrix: Tensor, dtype: torch.dtype):
+        self.dtype, self.matrix = dtype, matrix.detach().to(dtype)
         if matrix.device.type == "cpu":  # oneDNN is a thousand times slower with gaps between the rows of this operand
             self.matrix = self.matrix.contiguous()
         self._by_onednn = _by_onednn(self.matrix) and matrix.numel() >= _SMALLEST
@@ -115,10 +114,8 @@ class Prepared:
         return F.linear(x, matrix, base)[:rows]
 
 
-def outer(left: Tensor, right: Tensor, dtype: Optional[torch.dtype] = None) -> Tensor:
-    """``left^T @ right``: ``[R, O]`` and ``[R, I]``, cast if need be, to ``[O, I]`` of type ``dtype`` (default:
-    :func:`~fairseq_attn_plugin.ops.precision.product_type` of ``left``)."""
-    dtype = product_type(left) if dtype is None else dtype
+def outer(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
+    """``left^T @ right``: ``[R, O]`` and ``[R, I]``, cast if need be, to ``[O, I]`` of type ``dtype``."""
     left, right = tall(left, dtype), tall(right, dtype)
     if _by_onednn(left) and len(left) and left.size(1) * right.size(1) >= _SMALLEST:
         # Transposed rows with gaps between them would get oneDNN's slowest kernel, a thousand times slower.

@@ -69,10 +69,10 @@ def test_tall_matrices_get_rows_of_zeros_in_bfloat16(shape, rows):
 def test_float32_products_are_onednns_unless_it_is_switched_off_or_mkl_is_fast(intel):
     matrix, x = torch.randn(96, 64), torch.randn(40, 64)
     with Operations() as called:
-        one = products.Prepared(matrix).linear(x)
+        one = products.Prepared(matrix, torch.float32).linear(x)
     assert any("mkldnn" in name for name in called.names) != intel
     with torch.backends.mkldnn.flags(enabled=False), Operations() as called:
-        other = products.Prepared(matrix).linear(x)
+        other = products.Prepared(matrix, torch.float32).linear(x)
     assert not any("mkldnn" in name for name in called.names)
     torch.testing.assert_close(one, other)
 
