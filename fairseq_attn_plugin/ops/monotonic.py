@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .devices import scripted
+from .devices import exporting, scripted
 
 
 def monotonic_step(stop: Tensor, go_on: Tensor, last: Tensor) -> Tensor:
@@ -62,14 +62,14 @@ def chunk_weights(stops: Tensor, energies: Tensor, size: int) -> Tensor:
         b ``[..., N]``
     """
     # [..., N, size]: the chunk that ends at each position. Nothing is before the first one.
-    lowest = torch.finfo(energies.dtype).min
-    padded = F.pad(energies, (size - 1, 0), value=lowest)
     total = energies.size(-1)
+    size = size if exporting() else min(size, total)
+    padded = F.pad(energies, (size - 1, 0), value=torch.finfo(energies.dtype).min)
     chunks = torch.stack([padded[..., shift : shift + total] for shift in range(size)], -1).softmax(-1)
     shares = stops.unsqueeze(-1) * chunks
     # the word at place i of the chunk that ends at k is k - size + 1 + i
     result = torch.zeros_like(stops)
     for place in range(size):
         back = size - 1 - place
-        result = result + F.pad(shares[..., place], (0, size - 1))[..., back : back + total]
+        result = result + F.pad(shares[..., place], (0, back))[..., back:]
     return result

@@ -33,7 +33,7 @@ def test_a_thousand_words_and_saturated_probabilities_stay_exact():
     assert scores.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 20])
+@pytest.mark.parametrize("size", [1, 2, 4, 10**14])
 def test_chunks_equal_the_definition(size):
     stops, energies = drawn(4, 9), 3 * drawn(4, 9, seed=1)
     found = chunk_weights(stops, energies, size)
