@@ -272,8 +272,9 @@ class LatentAlignmentCriterion(FairseqCriterion):
         return terms._replace(loss=terms.loss + kl, kl=kl.detach())
 
     def _validate(self, model: Any, batch: Batch) -> Tuple[Tensor, Dict[str, Any]]:
-        objective, decoder = self.cfg.objective, unwrapped(model).decoder
+        objective, decoder = OBJECTIVES[self.cfg.objective], unwrapped(model).decoder
         values = evaluate(batch, decoder.topk)
+        exact = {"soft": values.soft, "marginal": values.marginal, "hard": values.hard, "elbo": values.reconstruction}
         predicts_soft = decoder.predicts_soft
         marginal = values.marginal if values.topk is None else values.topk
         loss = values.soft if predicts_soft else marginal
@@ -283,20 +284,18 @@ class LatentAlignmentCriterion(FairseqCriterion):
             "soft": values.soft,
             "topk": values.topk,
             "prior_correct": values.soft_correct if predicts_soft else values.marginal_correct,
+            "reconstruction": exact.get(objective.validation),
             "kl": values.kl,
             "posterior_correct": values.posterior_correct,
         }
-        exact = {"soft": values.soft, "marginal": values.marginal, "hard": values.hard, "elbo": values.reconstruction}
-        if OBJECTIVES[objective].validation == "own":
+        if objective.validation == "own":
             with torch.no_grad():
-                terms = OBJECTIVES[objective](batch, self._settings(0), self.average)
+                terms = objective(batch, self._settings(0), self.average)
             result["reconstruction"], result["kl"] = terms.reconstruction, terms.kl
             result["posterior_correct"] = terms.posterior_correct
-            if OBJECTIVES[objective].chain:
+            if objective.chain:
                 loss = result["nll_loss"] = result["marginal"] = terms.marginal
                 result["prior_correct"] = terms.prior_correct
-        else:
-            result["reconstruction"] = exact[OBJECTIVES[objective].validation]
         result["bound"] = result["reconstruction"] if result["kl"] is None else result["reconstruction"] + result["kl"]
         return loss, result
 

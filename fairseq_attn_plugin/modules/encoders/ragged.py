@@ -61,8 +61,7 @@ class BlockRNN(nn.Module):
     """h_j = [forward LSTM or GRU up to j; backward one down to j] for the sequences of a block.
 
     The module has two unidirectional networks. The second one reads every sequence from its last element to its first.
-    No state of a sequence therefore depends on padding. Packed sequences are not used, because they have no fused
-    kernel on the CPU.
+    No state of a sequence therefore depends on padding.
 
     Args:
         kind: ``lstm`` or ``gru``

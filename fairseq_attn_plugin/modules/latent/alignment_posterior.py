@@ -1,7 +1,7 @@
 """The posterior network of models with a latent alignment."""
 
 from functools import partial
-from typing import Optional
+from typing import Callable, Optional
 
 from torch import Tensor, nn
 
@@ -37,8 +37,8 @@ class AlignmentPosterior(nn.Module):
         def read(reader: LSTMEncoder, tokens: Tensor) -> Tensor:
             return reader(tokens, train_embeddings=not apart)["encodings"]
 
-        run = partial(recomputed, draws=True) if recompute else lambda function, *arguments: function(*arguments)
-        keys, queries = run(read, self.source, src_tokens), run(read, self.target, target)
+        run: Callable[..., Tensor] = partial(recomputed, read, draws=True) if recompute else read
+        keys, queries = run(self.source, src_tokens), run(self.target, target)
         return queries @ self.bilinear(keys).transpose(1, 2)
 
     def log_probs(self, scores: Tensor, mask: Optional[Tensor]) -> Tensor:
