@@ -23,15 +23,15 @@ with a few operations on all chains per position and a hand-written backward pas
 
     d V_j / d V_j-1 = sigmoid(V_j-1 + k) - sigmoid(V_j-1 - k),    d L / d k = sigmoid(V + k) + sigmoid(V - k) - 1,
 
-which is a linear recurrence against the direction of the messages. The other enumerates. In the units above
+which is a linear recurrence against the direction of the messages. The other enumerates. In terms of A and k
 
     p(z) ~ exp( sum_j A_j z_j + k #{j: z_j = z_j-1} ),
 
 where z_0 is one more variable without a field, which changes nothing. Groups of five neighbours have 64 labelings
-with the variable before them, and one matrix product gives the potentials of all. Their sums over labelings with equal
-ends are the potentials of a shorter chain, whose links are the groups. Groups of groups follow, until one enumeration
-has the whole chain. The way back multiplies shares: of the ends in the chain, and of the labelings among those with
-equal ends. A chain of 40 takes a dozen operations.
+with the variable before them, and one matrix product gives the log-potentials of all. logsumexp over the labelings
+with the same first and last variable makes each group a link of a shorter chain. Groups of links follow, until one
+enumeration has the whole chain. The way back multiplies probabilities: of both ends of a link, and of the labelings
+given these ends. A chain of 40 takes a dozen operations.
 """
 
 from __future__ import annotations
@@ -57,31 +57,52 @@ def chain_log_marginals(potentials: Tensor, transitions: Tensor, pad_mask: Optio
         pad_mask: broadcasts to ``[..., N]``, True on padding, which lies before or after the words, not among them
 
     Returns:
-        ``[..., N]`` in float32, or float64 for such potentials; meaningless on padding. An enumeration cannot tell
-        logarithms below -450 apart.
+        ``[..., N]`` in float32, or float64 for such potentials; meaningless on padding
     """
     dtype = torch.float64 if potentials.dtype == torch.float64 else torch.float32
-    enumerated = _enumerates(potentials) and not exporting()
-    inside = torch.float64 if enumerated else dtype
     # without autocast: log-odds in half precision are too inexact
     with without_autocast(potentials):
-        coupling, shift, couplings = (x.to(inside) for x in kept_in_pass(transitions, _of_transitions))
-        fields = potentials + shift
+        if exporting():
+            return F.logsigmoid(_plain(potentials.to(dtype), transitions.to(dtype), pad_mask))
+        chain = kept_in_pass(transitions, _chain)
+        if _enumerates(potentials):
+            fields = potentials + chain.shift
+            bounded = _Bounded.apply(fields, chain.lowest)
+            if pad_mask is not None:
+                bounded = bounded.masked_fill(pad_mask, 0.0)
+            shares = _enumeration(bounded.reshape(-1, bounded.size(-1)), chain.couplings).view(fields.shape)
+            return _Logs.apply(shares, (fields - bounded).detach(), dtype)
+        fields = potentials + chain.shift.to(dtype)
         if pad_mask is not None:
             fields = fields.masked_fill(pad_mask, 0.0)
-        if exporting():
-            return F.logsigmoid(_plain(fields, coupling))
-        flat = fields.reshape(-1, fields.size(-1))
-        if enumerated:
-            return _enumeration(flat, couplings).view(fields.shape).to(dtype)
-        return F.logsigmoid(_ChainLogOdds.apply(flat, coupling)).view(fields.shape)
+        odds = _ChainLogOdds.apply(fields.reshape(-1, fields.size(-1)), chain.coupling.to(dtype))
+        return F.logsigmoid(odds).view(fields.shape)
 
 
-def _of_transitions(transitions: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-    """k ``[]``, t11 - t00 ``[1]`` and what k adds to the potentials of a group's labelings ``[64]``, in float64."""
-    (t00, t01), (t10, t11) = (row.unbind() for row in transitions.double().unbind())
-    coupling = 0.5 * (t00 + t11 - t01 - t10)
-    return coupling, (t11 - t00).view(1), coupling * _labelings(_GROUP, transitions.device).equal
+class _Chain(NamedTuple):
+    """What depends on the transitions alone, in float64."""
+
+    coupling: Tensor  # k
+    shift: Tensor  # [1], t11 - t00
+    couplings: Tensor  # [64], k times the number of equal neighbours in each labeling of a group
+    lowest: Tensor  # log p(z_j = 1) falls as fast as a field below this, to the last digit
+
+
+def _chain(transitions: Tensor) -> _Chain:
+    coupling, shift = _coupling_and_shift(transitions.double())
+    couplings = coupling * _labelings(_GROUP, transitions.device).equal
+    return _Chain(coupling, shift, couplings, -_highest(coupling.detach()))
+
+
+def _coupling_and_shift(transitions: Tensor) -> Tuple[Tensor, Tensor]:
+    """k ``[]`` and t11 - t00 ``[1]``."""
+    (t00, t01), (t10, t11) = (row.unbind() for row in transitions.unbind())
+    return 0.5 * (t00 + t11 - t01 - t10), (t11 - t00).view(1)
+
+
+def _highest(coupling: Tensor) -> Tensor:
+    """Beyond this log-odds L is +-k to the last digit. Without the limit large fields would cancel all its digits."""
+    return 40.0 + 2.0 * coupling.abs()
 
 
 def _enumerates(potentials: Tensor) -> bool:
@@ -117,21 +138,68 @@ def _labelings(size: int, device: torch.device) -> _Labelings:
 
 
 def _enumeration(fields: Tensor, couplings: Tensor) -> Tensor:
-    """log p(z_j = 1) of fields ``[R, N]``, in float64."""
-    rows, size = fields.shape
-    if size % _GROUP:
-        fields = torch.cat([fields, zeros_of(fields, rows, -size % _GROUP)], dim=1)
-    table = _labelings(_GROUP, fields.device)
-    potentials = torch.addmm(couplings, fields.reshape(-1, _GROUP), table.ones.t())
-    return (_shares(potentials, rows) @ table.ones).view(rows, -1)[:, :size].log()
+    """p(z_j = 1) of fields ``[R, N]``.
+
+    In float64, where sums of five large fields keep their digits, products are never TF32, and 1e-200 is a number.
+    """
+    table, padded = _labelings(_GROUP, fields.device), _whole_groups(fields)
+    potentials = torch.addmm(couplings, padded.reshape(-1, _GROUP), table.ones.t())
+    return (_shares(potentials, padded) @ table.ones).view(padded.shape)[:, : fields.size(1)]
 
 
-def _shares(potentials: Tensor, rows: int) -> Tensor:
-    """The probabilities of the labelings of groups whose log-potentials are ``[R * M, 64]``, M groups in each row."""
-    links, given_ends = _SumsAndShares.apply(potentials.view(len(potentials), 4, -1))
-    ends = _link_shares(links.view(rows, -1, 4))
+def _whole_groups(x: Tensor) -> Tensor:
+    """``[R, M, ...]`` with zeros up to a multiple of a group."""
+    missing = -x.size(1) % _GROUP
+    return torch.cat([x, zeros_of(x, x.size(0), missing, *x.shape[2:])], dim=1) if missing else x
+
+
+def _shares(potentials: Tensor, padded: Tensor) -> Tensor:
+    """The probabilities of the labelings of groups whose log-potentials are ``[R * M, 64]``.
+
+    Args:
+        padded: ``[R, 5 M, ...]``, of which the groups were formed
+    """
+    links, given_ends = _SumsAndShares.apply(potentials.unflatten(1, (4, -1)))
+    ends = _link_shares(links.view(padded.size(0), padded.size(1) // _GROUP, 4))
     tiny = _labelings(_GROUP, potentials.device).tiny
-    return torch.addcmul(tiny, ends.reshape(-1, 4, 1), given_ends).flatten(1)
+    return torch.addcmul(tiny, ends.reshape(len(links), 4, 1), given_ends).flatten(1)
+
+
+def _link_shares(links: Tensor) -> Tensor:
+    """The probabilities of both ends of every link of chains, ``[R, M, 4]`` like the links' log-potentials."""
+    rows, size, _ = links.shape
+    if size <= _LAST:
+        table = _labelings(size, links.device).links
+        return ((links.flatten(1) @ table.t()).softmax(-1) @ table).view(rows, size, 4)
+    table, padded = _labelings(_GROUP, links.device).links, _whole_groups(links)
+    return (_shares(padded.reshape(-1, 4 * _GROUP) @ table.t(), padded) @ table).view(padded.shape)[:, :size]
+
+
+class _Bounded(Function):
+    """Fields of at least ``lowest``. There log p(z_j = 1) has the slope 1 by its field and 0 by others, as below."""
+
+    @staticmethod
+    def forward(ctx: Any, fields: Tensor, lowest: Tensor) -> Tensor:
+        return fields.clamp(min=lowest)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None]:
+        return grad, None
+
+
+class _Logs(Function):
+    """log x + y, in another type; y has no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.add(x.log(), y, out=torch.empty_like(y, dtype=dtype))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None]:
+        (x,) = ctx.saved_tensors
+        return grad / x, None, None
 
 
 class _SumsAndShares(Function):
@@ -152,18 +220,6 @@ class _SumsAndShares(Function):
         return within.addcmul_(shares, d_sums.unsqueeze(-1))
 
 
-def _link_shares(links: Tensor) -> Tensor:
-    """The probabilities of both ends of every link of chains, ``[R, M, 4]`` like the links' log-potentials."""
-    rows, size, _ = links.shape
-    if size <= _LAST:
-        table = _labelings(size, links.device).links
-        return ((links.view(rows, -1) @ table.t()).softmax(-1) @ table).view(rows, size, 4)
-    table = _labelings(_GROUP, links.device).links
-    padded = F.pad(links, (0, 0, 0, -size % _GROUP))
-    potentials = padded.view(-1, 4 * _GROUP) @ table.t()
-    return (_shares(potentials, rows) @ table).view(rows, -1, 4)[:, :size]
-
-
 # ---- recursion
 
 
@@ -175,8 +231,7 @@ class _ChainLogOdds(Function):
 
     @staticmethod
     def forward(ctx: Any, fields: Tensor, coupling: Tensor) -> Tensor:
-        # Beyond this limit L is +-k to the last digit. Without the limit large fields would cancel all its digits.
-        highest = 40.0 + 2.0 * coupling.abs()
+        highest = _highest(coupling)
         shifts = torch.stack([coupling, -coupling]).view(2, 1, 1)
         bounded = _both_ways(fields.clamp(-highest, highest).t())
         odds, messages = _recursion(bounded, coupling, shifts)
@@ -226,10 +281,13 @@ def _recursion(fields: Tensor, coupling: Tensor, shifts: Tensor) -> Tuple[Tensor
 # ---- export
 
 
-def _plain(fields: Tensor, coupling: Tensor) -> Tensor:
-    """The log-odds ``[..., N]`` of fields A ``[..., N]``, 0 on padding, and the coupling k by plain operations, for
-    graphs of another program."""
-    limit = 40.0 + 2.0 * coupling.abs()  # beyond it a message is +-k to the last digit
+def _plain(potentials: Tensor, transitions: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
+    """The log-odds ``[..., N]`` by plain operations, for graphs of another program."""
+    coupling, shift = _coupling_and_shift(transitions)
+    fields = potentials + shift
+    if pad_mask is not None:
+        fields = fields.masked_fill(pad_mask, 0.0)
+    limit = _highest(coupling)
     bounded = torch.minimum(torch.maximum(fields, -limit), limit)
     both = torch.stack([bounded, bounded.flip(-1)])
     zero = torch.zeros_like(both)

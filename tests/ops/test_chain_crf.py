@@ -1,5 +1,6 @@
 """Marginals of two-state chains against enumeration, and shapes that go wrong elsewhere."""
 
+import math
 from unittest import mock
 
 import pytest
@@ -49,7 +50,7 @@ def test_large_potentials_keep_their_digits(method):
     torch.testing.assert_close(marginals, expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("size", (17, 100))
+@pytest.mark.parametrize("size", (17, 43, 100, 203))
 def test_both_methods_agree_on_long_chains(size):
     results = []
     for method in METHODS:
@@ -81,7 +82,7 @@ def test_float32_is_as_good_as_its_rounding(method, size, scale):
     """Potentials are rounded to 24 bits: marginals can be no better than their slope (at most 1/4 for the position's
     own, and as much again for both sides) times that, plus a few roundings of the messages."""
     potentials, transitions = draw(50, size, scale=scale, dtype=torch.float32)
-    exact = log_marginals(potentials.double(), transitions.double(), method=method).exp()
+    exact = log_marginals(potentials.double(), transitions.double(), method="recursion").exp()
     marginals = log_marginals(potentials, transitions, method=method).exp()
     assert marginals.dtype == torch.float32
     rounding = torch.finfo(torch.float32).eps * (40 + 10 * float(transitions.abs().max()))
@@ -97,9 +98,39 @@ def test_half_precision_is_computed_in_full(method, dtype):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             marginals = log_marginals(potentials, transitions, method=method).exp()
         marginals.square().sum().backward()
-        exact = chain_crf.chain_log_marginals(potentials.detach().double(), transitions.detach().double()).exp()
+        tensors = [x.detach().double() for x in (potentials, transitions)]
+        exact = log_marginals(*tensors, method="recursion").exp()
         torch.testing.assert_close(marginals.double(), exact, rtol=0, atol=2e-6 if scale == 1 else 2e-3)
         assert potentials.grad.isfinite().all() and transitions.grad.isfinite().all()
+
+
+@methods
+def test_logarithms_stay_exact_where_marginals_underflow(method):
+    """log p falls as fast as the potentials, and the gradient stays that of few positions apart from each other."""
+    potentials, transitions = draw(2, 47)
+    expected = log_marginals(potentials - 100, transitions, method="recursion") - 1e5
+    far = (potentials - 100 - 1e5).requires_grad_()
+    logs = log_marginals(far, transitions, method=method)
+    torch.testing.assert_close(logs, expected)
+    (gradient,) = torch.autograd.grad(logs[:, 3].sum(), far)
+    torch.testing.assert_close(gradient, torch.eye(47, dtype=torch.float64)[3].expand(2, 47))
+
+
+@methods
+def test_a_position_that_cannot_be_attended_takes_no_part(method):
+    potentials, transitions = draw(2, 6)
+    potentials[:, 2] = -math.inf
+    logs = log_marginals(potentials.requires_grad_(), transitions, method=method)
+    assert (logs[:, 2] == -math.inf).all()
+    weights = logs.softmax(-1)
+    (gradient,) = torch.autograd.grad(weights.square().sum(), potentials)
+    assert gradient.isfinite().all() and (gradient[:, 2].abs() < 1e-15).all() and (gradient[:, 1] != 0).all()
+
+
+@methods
+def test_no_chain(method):
+    for shape in ((0, 5), (0, 1, 7), (3, 0, 45)):
+        assert log_marginals(torch.empty(shape), torch.zeros(2, 2), method=method).shape == shape
 
 
 def test_leading_dimensions_strides_and_the_choice_of_method():
