@@ -15,21 +15,19 @@ LIGHT = (
 WHOLE = """
 import logging, sys
 import {0}
-names = "{0}".split(", ")
 import fairseq, fairseq_attn_plugin.registration as registration
 from fairseq.models import MODEL_REGISTRY
 from fairseq_attn_plugin import attention, patches
+module = sys.modules["{0}"]
 assert "lstm_adm" in MODEL_REGISTRY and "mqt" in attention.names()
 for patch in patches.PATCHES:
     for target in patch.wraps if patch.needed() else ():
         assert patch.name in patches.wrapping.wrapped_by(*patches.wrapping.resolve(target)), target
-for name in names:
-    spec = sys.modules[name].__spec__
-    assert spec.name == name and type(spec.loader).__module__ != registration.__name__
+assert module.__spec__.name == "{0}" and type(module.__spec__.loader).__module__ != registration.__name__
 for name, below in list(sys.modules.items()):  # executed once: a second time, the modules below would not be set
     parent, _, child = name.rpartition(".")
-    if parent in names:
-        assert vars(sys.modules[parent])[child] is below, name
+    if parent == "{0}":
+        assert vars(module)[child] is below, name
 print(logging.root.level)
 """
 BY_USER_DIR = f"""
@@ -75,8 +73,9 @@ def test_what_reads_records_imports_neither_torch_nor_fairseq():
 @pytest.mark.parametrize(
     ("before", "first", "level"),
     [
-        ("", "fairseq_attn_plugin, fairseq_cli.generate", 20),
+        ("", "fairseq_attn_plugin", 20),
         ("import logging; logging.basicConfig(level=10)", "fairseq_attn_plugin.models", 10),
+        ("import fairseq_attn_plugin", "fairseq_cli.generate", 20),
     ],
 )
 def test_everything_is_registered_with_fairseq(before, first, level):

@@ -60,21 +60,23 @@ def chain_log_marginals(potentials: Tensor, transitions: Tensor, pad_mask: Optio
         ``[..., N]`` in float32, or float64 for such potentials; meaningless on padding
     """
     dtype = torch.float64 if potentials.dtype == torch.float64 else torch.float32
+
+    def fields_by(shift: Tensor) -> Tensor:
+        fields = potentials + shift
+        return fields if pad_mask is None else fields.masked_fill(pad_mask, 0.0)
+
     # without autocast: log-odds in half precision are too inexact
     with without_autocast(potentials):
         if exporting():
-            return F.logsigmoid(_plain(potentials.to(dtype), transitions.to(dtype), pad_mask))
+            coupling, shift = _coupling_and_shift(transitions.to(dtype))
+            return F.logsigmoid(_plain(fields_by(shift), coupling))
         chain = kept_in_pass(transitions, _chain)
         if _enumerates(potentials):
-            fields = potentials + chain.shift
+            fields = fields_by(chain.shift)
             bounded = _Bounded.apply(fields, chain.lowest)
-            if pad_mask is not None:
-                bounded = bounded.masked_fill(pad_mask, 0.0)
             shares = _enumeration(bounded.reshape(-1, bounded.size(-1)), chain.couplings).view(fields.shape)
             return _Logs.apply(shares, (fields - bounded).detach(), dtype)
-        fields = potentials + chain.shift.to(dtype)
-        if pad_mask is not None:
-            fields = fields.masked_fill(pad_mask, 0.0)
+        fields = fields_by(chain.shift.to(dtype))
         odds = _ChainLogOdds.apply(fields.reshape(-1, fields.size(-1)), chain.coupling.to(dtype))
         return F.logsigmoid(odds).view(fields.shape)
 
@@ -142,37 +144,35 @@ def _enumeration(fields: Tensor, couplings: Tensor) -> Tensor:
 
     In float64, where sums of five large fields keep their digits, products are never TF32, and 1e-200 is a number.
     """
-    table, padded = _labelings(_GROUP, fields.device), _whole_groups(fields)
-    potentials = torch.addmm(couplings, padded.reshape(-1, _GROUP), table.ones.t())
-    return (_shares(potentials, padded) @ table.ones).view(padded.shape)[:, : fields.size(1)]
+    ones = _labelings(_GROUP, fields.device).ones
+    potentials = F.linear(_groups(fields), ones, couplings)
+    return (_shares(potentials) @ ones).flatten(1)[:, : fields.size(1)]
 
 
-def _whole_groups(x: Tensor) -> Tensor:
-    """``[R, M, ...]`` with zeros up to a multiple of a group."""
+def _groups(x: Tensor) -> Tensor:
+    """``[R, N, ...]`` to ``[R, M, 5, ...]``, with zeros up to a multiple of a group."""
     missing = -x.size(1) % _GROUP
-    return torch.cat([x, zeros_of(x, x.size(0), missing, *x.shape[2:])], dim=1) if missing else x
+    if missing:
+        x = torch.cat([x, zeros_of(x, x.size(0), missing, *x.shape[2:])], dim=1)
+    return x.unflatten(1, (-1, _GROUP))
 
 
-def _shares(potentials: Tensor, padded: Tensor) -> Tensor:
-    """The probabilities of the labelings of groups whose log-potentials are ``[R * M, 64]``.
-
-    Args:
-        padded: ``[R, 5 M, ...]``, of which the groups were formed
-    """
-    links, given_ends = _SumsAndShares.apply(potentials.unflatten(1, (4, -1)))
-    ends = _link_shares(links.view(padded.size(0), padded.size(1) // _GROUP, 4))
+def _shares(potentials: Tensor) -> Tensor:
+    """The probabilities of the labelings of M groups, ``[R, M, 64]`` like their log-potentials."""
+    links, given_ends = _SumsAndShares.apply(potentials.unflatten(2, (4, -1)))
     tiny = _labelings(_GROUP, potentials.device).tiny
-    return torch.addcmul(tiny, ends.reshape(len(links), 4, 1), given_ends).flatten(1)
+    return torch.addcmul(tiny, _link_shares(links).unsqueeze(3), given_ends).flatten(2)
 
 
 def _link_shares(links: Tensor) -> Tensor:
     """The probabilities of both ends of every link of chains, ``[R, M, 4]`` like the links' log-potentials."""
-    rows, size, _ = links.shape
+    size = links.size(1)
     if size <= _LAST:
         table = _labelings(size, links.device).links
-        return ((links.flatten(1) @ table.t()).softmax(-1) @ table).view(rows, size, 4)
-    table, padded = _labelings(_GROUP, links.device).links, _whole_groups(links)
-    return (_shares(padded.reshape(-1, 4 * _GROUP) @ table.t(), padded) @ table).view(padded.shape)[:, :size]
+        return ((links.flatten(1) @ table.t()).softmax(-1) @ table).view(links.shape)
+    table = _labelings(_GROUP, links.device).links
+    shares = _shares(_groups(links).flatten(2) @ table.t()) @ table
+    return shares.unflatten(2, (_GROUP, 4)).flatten(1, 2)[:, :size]
 
 
 class _Bounded(Function):
@@ -281,12 +281,8 @@ def _recursion(fields: Tensor, coupling: Tensor, shifts: Tensor) -> Tuple[Tensor
 # ---- export
 
 
-def _plain(potentials: Tensor, transitions: Tensor, pad_mask: Optional[Tensor]) -> Tensor:
+def _plain(fields: Tensor, coupling: Tensor) -> Tensor:
     """The log-odds ``[..., N]`` by plain operations, for graphs of another program."""
-    coupling, shift = _coupling_and_shift(transitions)
-    fields = potentials + shift
-    if pad_mask is not None:
-        fields = fields.masked_fill(pad_mask, 0.0)
     limit = _highest(coupling)
     bounded = torch.minimum(torch.maximum(fields, -limit), limit)
     both = torch.stack([bounded, bounded.flip(-1)])

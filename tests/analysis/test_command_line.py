@@ -47,7 +47,10 @@ def test_help_shows_the_name_by_which_the_command_was_called(capsys, monkeypatch
         ([*TRAIN, "--tokeniser", "none"], "unrecognized argument: --tokeniser; did you mean --tokenizer? options of"),
         (["export", "a", "--to", "b", "--bpe", "c"], "unrecognized argument: --bpe; did you mean --beam?"),
         (["align", "a", "--symmetrize", "unoin"], "--symmetrize unoin: is unknown; did you mean union?"),
-        (["serve", "data", "--path", "a.pt", "--path=b.pt"], "--path: is given several times; give it once, with"),
+        (
+            ["serve", "data", "--path", "a.pt", "--path=b.pt"],
+            "--path: is given several times; give it once, with colons",
+        ),
         (["aer", "--gold", "a", "b", "--wieghts=1"], "unrecognized argument: --wieghts=1; did you mean --weights?"),
         (["aer", "--gold", "a", "b", "--xyzzy", "c"], "unrecognized arguments: --xyzzy c; fairseq-attn aer --help"),
     ],

@@ -218,7 +218,11 @@ OTHER = describe_vocabulary(dictionary(7))
         ("gaussian_election", "rho: 1", "is not JSON"),
         ("gaussian_election", "[1, 2]", "is of the format None, must be 'fairseq_attn_plugin election 1'"),
         ("gaussian_election", words(), "is of the format 'fairseq_attn_plugin words 1'"),
-        ("gaussian_election", election(source_vocabulary=OTHER), "another source vocabulary (11 symbols; the data"),
+        (
+            "gaussian_election",
+            election(source_vocabulary=OTHER),
+            "another source vocabulary (11 symbols; the data have 24)",
+        ),
         ("gaussian_election", election(target_vocabulary=None), "another target vocabulary"),
         ("gaussian_election", recommended(rule=-2), "the rule -2: must be at least 1 position"),
         ("gaussian_election", recommended(rule="log5"), "the rule log5: must be one of log4, log3, log2, half"),
@@ -276,7 +280,11 @@ def test_both_directions_have_no_files():
 @refuses(
     ("lstm_gaussian", {"election_table": "x"}, "^--election-table x: --attention gaussian does not read it; .*el"),
     ("lstm_soft", {"gaussian_election": "x"}, "^--gaussian-election x: --attention soft does not read it"),
-    ("lstm_gaussian", {"gaussian_election": "x", "decoder_attention": "False"}, "^--gaussian-election x: a model with"),
+    (
+        "lstm_gaussian",
+        {"gaussian_election": "x", "decoder_attention": "False"},
+        "^--gaussian-election x: a model with --decoder-attention False",
+    ),
     ("lstm_gaussian", {"gaussian_rule": "1000001"}, "^--gaussian-rule 1000001: must be at most a million"),
 )
 def test_files_that_no_mechanism_reads(arch, options):

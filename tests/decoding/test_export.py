@@ -211,7 +211,11 @@ def test_mistakes_are_named(zoo, tiny_data, tmp_path):
         (checkpoint, ["--beam", "0"], "--beam 0: must be at least 1"),
         (checkpoint, ["--bpe-codes", "gone"], "--bpe-codes gone: there is no such file"),
         (checkpoint, ["--data", "gone"], "^data folder gone: is not there; give the one that fairseq-preprocess"),
-        (checkpoint, ["--to=", "--out=x", "--direction=a-b", "--beam=3"], "--beam 3: is of a folder, --to FOLDER"),
+        (
+            checkpoint,
+            ["--to=", "--out=x", "--direction=a-b", "--beam=3"],
+            "--beam 3: is of a folder, --to FOLDER; leave",
+        ),
         (checkpoint, ["--tokenizer", "nltk"], "--tokenizer nltk: is not part of an exported model"),
         ("gone.pt", [], "gone.pt: there is no such file"),
         (zoo("lstm").last, [], "a LSTMModel cannot be exported; must be a translation model of this package"),

@@ -52,9 +52,8 @@ def test_steps_of_a_search_equal_the_whole_and_hypotheses_share_memory(attention
 
 
 @systems
-def test_half_precision_trains_finitely(attention, feeding):
-    """In float16; the contract of mechanisms has bfloat16 as well."""
-    dtype = torch.float16
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_trains_finitely(attention, feeding, dtype):
     model = make(attention, feeding, dtype).train()
     source = pad_batch(LENGTHS + [0])
     logits, extra = model(source, source.ne(1).sum(1), targets(5))
@@ -218,7 +217,7 @@ def test_adaptive_softmax():
 
 
 def test_without_attention():
-    model = make("soft", decoder_attention="no")
+    model = make("soft", decoder_attention="False")
     source = pad_batch(LENGTHS)
     logits, extra = model(source, None, targets())
     assert extra["attn"] == [None]

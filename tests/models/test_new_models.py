@@ -105,7 +105,12 @@ ADAPTIVE = {"adaptive_softmax_cutoff": "5"}
         ("lstm_latent_small", {**TRANSFORMER, "latent_posterior": "False"}, {"encoder_rnn": "gru"}, "has no effect .*"),
         ("lstm_latent_small", {"latent_posterior": "False"}, {"posterior_layers": 3}, "has no effect with --latent.*"),
         ("lstm_soft", {"decoder_zero_init": True}, {"decoder_init_dropout": 0.5}, "has no effect with --decoder.*"),
-        ("lstm_soft", {"decoder_attention": "False"}, {"decoder_init_dropout": 0.5}, "has no .* --decoder-attention.*"),
+        (
+            "lstm_soft",
+            {"decoder_attention": "False"},
+            {"decoder_init_dropout": 0.5},
+            "has no effect with --decoder-attention.*",
+        ),
         ("lstm_soft", {"decoder_attention": "False"}, {"input_feeding": "context"}, "has no effect with --decoder.*"),
         ("lstm_soft", {"rnn": "gru"}, {"forget_bias": 2.0}, "has no effect without an LSTM.*"),
         ("attn_lstm", {**TRANSFORMER, "decoder_rnn": "gru"}, {"forget_bias": 2.0}, "has no effect without an LSTM.*"),

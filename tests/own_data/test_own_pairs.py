@@ -197,8 +197,14 @@ def test_the_default_objective_of_an_architecture():
     ("--max-epoch 0", "--max-epoch 0: must be at least 1"),
     ("--arch lstm_adn", "--arch lstm_adn: .* did you mean lstm_adm"),
     ("--arch han", "--arch han: there is no such architecture of a transl"),
-    ("--arch lstm_latent_first_order_small --objective elbo-enum", "--objective elbo-enum does .* --objective first"),
-    ("--arch lstm_latent_small --objective first-order", "--objective first-order does not fit --arch lstm_latent"),
+    (
+        "--arch lstm_latent_first_order_small --objective elbo-enum",
+        "--objective elbo-enum does not fit --arch lstm_latent_first_order_small: choose --objective first-order",
+    ),
+    (
+        "--arch lstm_latent_small --objective first-order",
+        "--objective first-order does not fit --arch lstm_latent_small",
+    ),
     ("--objective soft2", "--objective soft2: is unknown"),
     ("--objective soft", "--objective soft needs latent alignments: choose --arch lstm_latent"),
     (f"--out {__file__}", "--out .*: exists, and is no model folder"),
@@ -210,7 +216,10 @@ def test_the_default_objective_of_an_architecture():
     ("-- --no-save", "--no-save: leaves no checkpoint_best.pt, and so no model folder; leave it out"),
     ("-- --disable-validation", "--disable-validation: leaves no checkpoint_best.pt"),
     ("-- --checkpoint-suffix=-x", "--checkpoint-suffix: leaves no checkpoint_best.pt"),
-    ("-- --restore-file x.pt", "--restore-file: counts again when this command continues .*; --finetune"),
+    (
+        "-- --restore-file x.pt",
+        "--restore-file: counts again when this command continues .*; --finetune",
+    ),
     ("-- --reset-optimizer", "--reset-optimizer: counts again when"),
     ("-- --dropout 2", "--dropout 2.0: must be at least 0 and less than 1"),
     ("--arch lstm_latent -- --baseline none", "--baseline none: --objective marginal does not read it"),

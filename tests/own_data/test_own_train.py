@@ -182,8 +182,9 @@ def test_mistakes_of_translate(options, tiny_data):
     cli.main(["translate", str(tiny_data), "x", *options])
 
 
-def test_the_end_by_sigterm_ends_the_command_that_runs(tmp_path):
-    fake = tmp_path / "fairseq-train"
+@pytest.mark.parametrize("tool", ["fairseq-train", "sacrebleu"])
+def test_the_end_by_sigterm_ends_the_command_that_runs(tmp_path, tool):
+    fake = tmp_path / tool
     fake.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/partial\nmv {tmp_path}/partial {tmp_path}/pid\nexec sleep 300\n")
     fake.chmod(0o755)
     code = (
@@ -193,10 +194,10 @@ def test_the_end_by_sigterm_ends_the_command_that_runs(tmp_path):
         "from fairseq_attn_plugin.own_data import steps\n"
         "tools.environment = lambda: {**os.environ, 'PATH': sys.argv[1] + ':' + os.environ['PATH']}\n"
         "os.environ['PATH'] = sys.argv[1] + ':' + os.environ['PATH']\n"
-        "command._run = lambda args: steps.run(pathlib.Path(sys.argv[1]), -1, 'fairseq-train')\n"
+        "command._run = lambda args: steps.run(pathlib.Path(sys.argv[1]), -1, sys.argv[2])\n"
         "command.run(None)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=usual_environment())
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), tool], env=usual_environment())
     while not (tmp_path / "pid").exists():
         assert process.poll() is None
         time.sleep(0.05)

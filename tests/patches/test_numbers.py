@@ -48,6 +48,8 @@ def train(tiny_data, folder, *options, fails=True):
         ("--attention-score additive --attention-hidden-dim 999999999999", "memory is not enough for one tensor"),
         ("--attention-bias ,", "--attention-bias ,: names no bias; choose from fertility, markov, position"),
         ("--attention-bias-window 2", "--attention-bias-window 2: has no effect without --attention-bias fertility"),
+        ("--gaussian-sigma 3", "--gaussian-sigma 3.0: --attention soft has no such option; leave it out, or choose"),
+        ("--attention gaussian --attention-score dot", "--attention-score dot: has no effect with --attention gauss"),
         ("--decoder-attention False --attention mqt", "--attention mqt: there is no attention with --decoder-att"),
         ("--adaptive-softmax-cutoff 5", "--adaptive-softmax-cutoff 5: needs --criterion adaptive_loss, not cross_e"),
         ("--criterion latent_alignment", "--criterion latent_alignment: needs a latent alignment model"),
