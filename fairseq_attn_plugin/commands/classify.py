@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
     outputs = {"--out": args.out, "--scores": args.scores, "--plot": args.plot}
     written = [os.path.realpath(path) for path in outputs.values() if path]
     for option, path in outputs.items():
-        check_output(option, path, [args.input])
+        check_output(option, path, [args.input, args.path])
         if path and written.count(os.path.realpath(path)) > 1:
             raise OptionError(f"{option} {path}: is named twice; give each output its own file")
     if args.input is not None and not os.path.isfile(args.input):

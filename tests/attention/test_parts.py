@@ -35,8 +35,16 @@ def test_numbers_that_start_as_they_are_draw_nothing(name, option, parameter, va
 
 
 @refuses(
-    ("soft", {"score": "additive", "score_gain": True}, "--attention-score-gain: is for the score general, and this"),
-    ("soft", {"score_no_bias": True}, "--attention-score-no-bias: is for the score additive, and .* has .* general"),
+    (
+        "soft",
+        {"score": "additive", "score_gain": True},
+        "--attention-score-gain: is for the score general, and this attention has --attention-score additive",
+    ),
+    (
+        "soft",
+        {"score_no_bias": True},
+        "--attention-score-no-bias: is for the score additive, and this attention has --attention-score general",
+    ),
     ("gaussian", {"score_no_bias": True}, "--attention-score-no-bias: gaussian attention has no scores"),
     ("aqt", {"score_gain": True}, "this attention has --attention-score additive"),
     ("gaussian", {"score_gain": True}, "--attention-score-gain: gaussian attention has no scores; leave it out"),

@@ -61,7 +61,7 @@ def _add_vote_options(parser: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     for option in ("out", "agent"):
-        check_output(f"--{option}", getattr(args, option), args.embeddings or ())
+        check_output(f"--{option}", getattr(args, option), [*(args.path or "").split(":"), *(args.embeddings or ())])
     if args.agent is not None:
         check_unread(args, "excludes --agent; leave one out", _add_vote_options, add_overrides_option)
         if args.path is not None:
