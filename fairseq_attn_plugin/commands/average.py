@@ -10,6 +10,8 @@ Every command that takes a checkpoint takes the file.
 from __future__ import annotations
 
 import argparse
+import os
+import re
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import at_least
@@ -37,10 +39,12 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError(f"checkpoints {given}: must be two or more, or a folder with --last N or --best N")
     if count is not None and len(paths) != 1:
         raise OptionError(f"--{'best' if args.best else 'last'} {count}: chooses from one folder, {len(paths)} given")
-    from fairseq_attn_plugin.analysis.inference.averaging import average, choose
+    from fairseq_attn_plugin.analysis.inference.averaging import CHECKPOINT, average, choose
 
     if count is not None:
         paths = choose(paths[0], count, args.best is not None)
     check_output("--out", args.out, paths, checkpoint=True)
+    if os.path.exists(args.out) and re.fullmatch(CHECKPOINT, os.path.basename(args.out)):
+        raise OptionError(f"--out {args.out}: is a checkpoint of a training, and would be lost; choose another name")
     average(paths, args.out)
     print(f"{args.out}: mean of", *paths, sep="\n  ")

@@ -130,7 +130,8 @@ def _replacing(
     if tgt_dict.unk_string() in tokens:
         if alignment is None or torch.is_tensor(alignment):  # that of an empty source is an empty list
             raise OptionError("--replace-unk: needs the alignment of the words; add --print-alignment")
-        tokens = replace_unknown(tokens, tokenize_line(src_str), positions_of(alignment), align_dict)
+        subwords = "sentencepiece" if remove_bpe == "sentencepiece" else "bpe"
+        tokens = replace_unknown(tokens, tokenize_line(src_str), positions_of(alignment), align_dict, subwords)
     text = post_process(" ".join(tokens), remove_bpe)
     return tgt_dict.encode_line(text, add_if_not_exist=True), text, alignment
 

@@ -82,6 +82,8 @@ def documents_of(path: PathLike, reading: Reading = AS_IT_IS, labels: bool = Tru
                 raise ValueError("has no label; " + _LABEL_HINT[not is_json])
             if document.label is not None and len(document.label.split()) != 1:
                 raise ValueError(f"the label {document.label[:40]!r} must be one word without spaces")
+            if document.label in _SPECIAL:
+                raise ValueError(f"the label {document.label} is a symbol of every vocabulary; choose another name")
         except ValueError as error:
             raise OptionError(f"{path}, line {number}: {error}") from None
         found = True

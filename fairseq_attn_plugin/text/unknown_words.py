@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .subwords import BPE_MARK, spell, words_of
+from .subwords import BPE_MARK, PIECE_MARK, spell, words_of
 
 UNKNOWN = "<unk>"
 
@@ -32,7 +32,11 @@ def positions_of(alignment: Sequence[Any]) -> Dict[int, int]:
 
 
 def replace_unknown(
-    tokens: Sequence[str], source: Sequence[str], positions: Mapping[int, int], lexicon: Mapping[str, str]
+    tokens: Sequence[str],
+    source: Sequence[str],
+    positions: Mapping[int, int],
+    lexicon: Mapping[str, str],
+    subwords: str = "bpe",
 ) -> List[str]:
     """Replace each ``<unk>`` by the translation of the source token it is aligned to, or else by the source token.
 
@@ -46,8 +50,10 @@ def replace_unknown(
         source: the source, as the model read it, or with its unknown words
         positions: {position in ``tokens``: position in ``source``}
         lexicon: {source: translation}
+        subwords: how words are split, as in :func:`.subwords.words_of`
     """
-    words, spelt = words_of(source), spell(source)
+    words, spelt = words_of(source, subwords), spell(source, subwords)
+    mark = PIECE_MARK if subwords == "sentencepiece" else ""
     result: List[str] = []
     last: Optional[int] = None  # the split word of the source that the previous token stands for
     for place, token in enumerate(tokens):
@@ -61,12 +67,12 @@ def replace_unknown(
         is_spelt = spelt[word] not in lexicon and positions.get(place + 1) in later
         if piece in lexicon:
             result.append(lexicon[piece])
-        elif words.count(word) == 1 or is_spelt:
+        elif is_spelt or words.count(word) == 1 and not mark:
             result.append(piece)
         elif spelt[word] not in lexicon and result and result[-1].endswith(BPE_MARK):
             result.append(piece.removesuffix(BPE_MARK))
         else:
             last = word
             if before != word:
-                result.append(lexicon.get(spelt[word], spelt[word]))
+                result.append(mark + lexicon.get(spelt[word], spelt[word]))
     return result

@@ -108,6 +108,8 @@ def test_fairseqs_option_without_file_or_alignment():
     with pytest.raises(OptionError, match="^--replace-unk: needs the alignment of the words; add --print-"):
         utils.post_process_prediction(unknown, "haus", nothing, {}, dictionary)
     assert utils.post_process_prediction(unknown, "", [], {}, dictionary)[1] == "<unk>", "of an empty source"
+    whole = utils.post_process_prediction(unknown, "▁in ▁Ber lin", [(2, 0)], {}, dictionary, "sentencepiece")
+    assert whole[1] == "Berlin"
 
 
 def test_subwords_are_looked_up_before_they_are_joined():

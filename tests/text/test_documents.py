@@ -144,6 +144,7 @@ def test_every_sentence_of_a_line_but_the_last_has_its_end_and_fairseqs_symbols_
         ("a.txt", "pos\ta\nno label\n", ["line 2", "has no label", "LABEL<TAB>text"]),
         ("a.txt", "pos\ta\tb\n", ["line 1", "has 3 columns", "LABEL<TAB>text"]),
         ("a.txt", f"{'word ' * 99}\tpos\n", ["line 1", f"the label '{'word ' * 8}' must be one word"]),
+        ("a.txt", "<unk>\ta\n", ["line 1", "the label <unk> is a symbol of every vocabulary"]),
         ("a.txt", "", ["a.txt: is empty"]),
     ],
 )

@@ -94,11 +94,18 @@ LEXICON = {"haus": "house", "schäferhund": "shepherd", "hund": "dog"}
         ("x@@ <unk> y", "a@@ é@@ b c", {1: 1, 2: 3}, "x@@ é y"),
         # a piece that the lexicon has
         ("<unk>", "hund@@ e", {0: 0}, "hundsomething"),
+        # SentencePiece: whole words, spelt words, a translation, a piece that the lexicon has
+        ("▁in <unk> <unk> .", "▁in ▁Ber lin .", {1: 2, 2: 1}, "▁in ▁Berlin. ."),
+        ("▁in <unk> ▁ein", "▁in ▁ 字 ▁ein", {1: 1, 2: 3}, "▁in ▁字 ▁ein"),
+        ("<unk> lin <unk>", "▁Ber lin ▁Bonn", {0: 0, 1: 1, 2: 2}, "▁Ber lin ▁Bonn"),
+        ("▁a <unk> ▁b <unk>", "▁haus ▁schäfer hund s", {1: 0, 3: 1}, "▁a ▁house ▁b ▁schäferhunds"),
+        ("<unk>", "▁katze n", {0: 0}, "▁cat"),
     ],
 )
 def test_rules(target, source, links, expected):
-    lexicon = {**LEXICON, "hund@@": "hundsomething"}
-    assert " ".join(replace_unknown(target.split(), source.split(), links, lexicon)) == expected
+    lexicon = {**LEXICON, "hund@@": "hundsomething", "▁katze": "▁cat"}
+    subwords = "sentencepiece" if "▁" in source else "bpe"
+    assert " ".join(replace_unknown(target.split(), source.split(), links, lexicon, subwords)) == expected
 
 
 def test_alignments_of_fairseq():

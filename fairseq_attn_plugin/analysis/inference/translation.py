@@ -33,7 +33,8 @@ def translation_of(
         # as fairseq prints it: a model that has hardly learnt may write the symbol of the beginning
         return detokenize(" ".join(spell([one for one in tokens if one != BEGINNING], record.subwords)))
 
-    copied = replace_unknown(record.target, record.source, positions_of(record.attention.tolist()), {})
+    links = positions_of(record.attention.tolist())
+    copied = replace_unknown(record.target, record.source, links, {}, record.subwords)
     words = shown_units(record, escaped=escapes)
     return Translation(text_of(record.target), score, record, unknown, *words, text_of(copied))
 

@@ -108,6 +108,10 @@ def test_which_are_chosen(trained, tmp_path):
     (["soft", "adm", "--best", "2"], "--best 2: chooses from one folder, 2 given"),
     (["none", "--best", "2"], "none: is not a folder"),
     (["soft/checkpoint1.pt", "soft/checkpoint2.pt", "--out", "soft/checkpoint2.pt"], "would be lost"),
+    (
+        ["soft/checkpoint1.pt", "soft/checkpoint2.pt", "--out", "soft/checkpoint_best.pt"],
+        "is a checkpoint of a training, and",
+    ),
 )
 def test_mistakes(words, trained, tmp_path, monkeypatch):
     monkeypatch.chdir(trained)

@@ -111,6 +111,11 @@ def test_a_model_that_has_hardly_learnt_may_write_the_beginning():
     assert (found.text, found.copied) == ("a <unk>", "a hund")
 
 
+def test_an_unknown_piece_of_sentencepiece_is_the_whole_word():
+    found = translation_of(record(0, "▁Ber lin", "▁a <unk>", subwords="sentencepiece"), -1.0, [], False, str)
+    assert (found.text, found.copied) == ("a<unk>", "a Berlin")
+
+
 def test_a_batch_has_the_attention_of_each_sentence_alone(tiny_data, zoo):
     """Of stock lstm, which moves the columns of sentences that are padded, too."""
     texts = ["ama bel", "ama zzz cor dun esk fim", "bel"]
