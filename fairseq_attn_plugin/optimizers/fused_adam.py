@@ -43,16 +43,11 @@ class _Adam(Adam):
         self.factor = 1.0
         super().zero_grad(set_to_none)
 
-    @property
-    def supports_step_with_scale(self) -> bool:
-        return True
-
     @torch.no_grad()
-    def step(self, closure: None = None, scale: Union[float, Tensor] = 1.0) -> None:  # type: ignore[override]
-        """One update, with gradients divided by ``scale`` and multiplied by :attr:`factor`."""
-        if not (isinstance(self.factor, float) and self.factor == 1.0):
-            scale, self.factor = torch.as_tensor(scale, dtype=torch.float32) / self.factor, 1.0
-        divisor = None if isinstance(scale, float) and scale == 1.0 else torch.as_tensor(scale, dtype=torch.float32)
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """One update, with gradients multiplied by :attr:`factor`."""
+        factor, self.factor = self.factor, 1.0
+        divisor = None if isinstance(factor, float) and factor == 1.0 else torch.ones(()) / factor
         for group in self.param_groups:
             # the parameters of one call have one type, one device and one number of updates
             alike: Dict[Any, List[Tensor]] = defaultdict(list)
