@@ -162,11 +162,17 @@ def test_graphs_replay_the_step_itself(attention, way):
     torch.testing.assert_close(seen[1], seen[0], rtol=2e-5 if way == "float32" else 2e-2, atol=1e-4)
 
 
-def test_graphs_draw_new_dropout():
-    model = models.make("soft", dtype=torch.float32, dropout=0.5).to(DEVICE).train()
+@pytest.mark.parametrize("feeding", ["output", "none"])
+def test_graphs_draw_new_dropout(feeding):
+    """The trainer seeds each update; the loss of a seed is the same whatever was drawn before."""
+    model = models.make("soft", feeding, dtype=torch.float32, dropout=0.5).to(DEVICE).train()
     steps, sample = GraphedSteps(graphs.build_criterion()), move(graphs.batches(1)[0], DEVICE)
-    losses = {float(graphs.step(steps, model, sample)[0]) for _ in range(5)}
-    assert len(steps.graphs) == 1 and len(losses) == 5
+    losses = []
+    for seed in (1, 2, 3, 4, 5, 3, 4):
+        torch.cuda.manual_seed(seed)
+        losses.append(float(graphs.step(steps, model, sample)[0]))
+    assert len(steps.graphs) == 1 and len({*losses[:5]}) == 5
+    assert losses[5:] == pytest.approx(losses[2:4], rel=1e-5)
 
 
 # ---- searches as CUDA graphs

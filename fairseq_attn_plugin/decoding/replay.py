@@ -23,6 +23,7 @@ from torch import Tensor
 from ..attention import map_tensors
 from ..errors import first_cause
 from ..modules.latent.latent_decoder import LatentDecoder
+from ..ops.devices import end_capture
 from .search import Candidates, Search
 from .stepper import ModelStepper, tensors_of
 
@@ -84,6 +85,7 @@ class Graphs:
         )
         self.off = True
         self.steps.clear()
+        end_capture()
 
     def replaying(self, search: ReplayedSearch, places: Places) -> Tuple[Any, Places]:
         """A graph of the search's step and its places, which have the numbers of ``places``."""
@@ -99,7 +101,9 @@ class Graphs:
                 search.replayed_step(own)
             torch.cuda.current_stream().wait_stream(side)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            # The first capture makes tensors that torch keeps for all others, those of a training too.
+            capture = torch.cuda.graph(graph, capture_error_mode="thread_local")
+            with torch.inference_mode(False), capture, torch.inference_mode():
                 search.replayed_step(own)
             self.steps[shape] = graph, own, search  # whose other tensors the graph reads
         graph, own, _ = self.steps[shape]

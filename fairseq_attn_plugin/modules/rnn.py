@@ -12,7 +12,7 @@ import torch
 from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
-from ..ops.devices import constant
+from ..ops.devices import constant, on_gpu
 from ..ops.dropout import dropout, dropout_mask
 from ..ops.gru import gru_layer
 from ..ops.lstm import CLOSED, computed_by_layers, lstm_layer
@@ -113,14 +113,24 @@ def run(x: Tensor, rnn: nn.RNNBase, states: Tuple[Tensor, ...], training: bool) 
     Returns:
         hidden states ``[R, T, H]``, and the last states
     """
-    if not computed_by_layers(x, rnn):
+    ours = computed_by_layers(x, rnn)
+    # cuDNN's dropout has a state, which torch makes anew after a seed: CUDA graphs would read the memory of the old one
+    if not ours and not (on_gpu(x) and training and rnn.dropout > 0):
         hidden, last = rnn(x, states if len(states) > 1 else states[0])
         return hidden, last if isinstance(last, tuple) else (last,)
     outputs, last_hidden, last_cell = x.transpose(0, 1), [], []
     for layer in range(rnn.num_layers):
         if layer:
             outputs = dropout(outputs, rnn.dropout, training)
-        outputs, cell = rnn_layer(outputs, rnn, layer, tuple(state[layer : layer + 1] for state in states))
+        start = tuple(state[layer : layer + 1] for state in states)
+        if ours:
+            outputs, cell = rnn_layer(outputs, rnn, layer, start)
+        else:
+            one = (rnn.all_weights[layer], True, 1, 0.0, training, False, False)
+            if isinstance(rnn, nn.LSTM):
+                outputs, _, cell = torch.lstm(outputs, start, *one)
+            else:
+                (outputs, _), cell = torch.gru(outputs, *start, *one), None
         last_hidden.append(outputs[-1])
         last_cell += [] if cell is None else [cell]
     return outputs.transpose(0, 1), (torch.stack(last_hidden), *([torch.cat(last_cell)] if last_cell else []))

@@ -49,6 +49,13 @@ def _zeros(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.zeros(size, dtype=dtype, device=device)
 
 
+def end_capture() -> None:
+    """After a CUDA graph whose capture has failed: in some versions of torch the generators of random numbers would go
+    on to expect a capture, and fail without one."""
+    for generator in torch.cuda.default_generators:
+        generator.graphsafe_set_state(generator.clone_state())
+
+
 @functools.lru_cache(maxsize=None)
 def scripted(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` in a form whose number of rounds stays a variable of an exported graph."""

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import first_cause
-from ..ops.devices import on_gpu
+from ..ops.devices import end_capture, on_gpu
 from ..ops.pairs.pair_pooling import compiling
 from .wrapping import Patch, around
 
@@ -45,11 +45,13 @@ def _graphing(
     update_num: int,
     ignore_grad: bool = False,
 ) -> Any:
-    if getattr(model, "cuda_graphs", False) and not ignore_grad:
-        if "graphed_steps" not in vars(criterion):
-            criterion.graphed_steps = GraphedSteps(criterion)
-        criterion = criterion.graphed_steps
-    return train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad)
+    if ignore_grad or not getattr(model, "cuda_graphs", False):
+        return train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad)
+    if "graphed_steps" not in vars(criterion):
+        criterion.graphed_steps = GraphedSteps(criterion)
+    result = train_step(self, sample, model, criterion.graphed_steps, optimizer, update_num)
+    part_gradients(model)
+    return result
 
 
 class GraphedSteps:
@@ -73,8 +75,7 @@ class GraphedSteps:
                 graph = _Graph(self.criterion, model, sample, self)
             except (RuntimeError, AssertionError) as problem:
                 self._warn(f"a training step cannot be captured ({first_cause(problem)})")
-                for generator in torch.cuda.default_generators:  # would expect to be captured in some versions of torch
-                    generator.graphsafe_set_state(generator.clone_state())
+                end_capture()
                 return self.criterion(model, sample)
             if not self.graphs:
                 logger.info("--cuda-graphs: the training step of a shape of batches is captured")
@@ -150,6 +151,17 @@ def own_gradients(model: nn.Module) -> None:
         torch._foreach_copy_(copies, [parameter.grad for parameter in held])
         for parameter, copy in zip(held, copies):
             parameter.grad = copy
+
+
+def part_gradients(model: nn.Module) -> None:
+    """Copies gradients that share memory: a graph has one for parameters that are only added, as the biases of an LSTM.
+    Clipping and the next batch would change it once for each."""
+    places = set()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            if parameter.grad.data_ptr() in places:
+                parameter.grad = parameter.grad.clone()
+            places.add(parameter.grad.data_ptr())
 
 
 class _Graph:

@@ -4,11 +4,13 @@ at its capture. tests/test_gpu.py has the real ones."""
 import gc
 import logging
 import weakref
+from types import SimpleNamespace
 
 import latent_models
 import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.tasks.fairseq_task import FairseqTask
 from models_for_tests import fake_task, make
 from training import SIZES, train
 
@@ -31,7 +33,8 @@ def replaying(module, arguments, allow_unused_input, pool):
                 outputs = module(*arguments)
                 gradients = torch.autograd.grad(outputs[0], parameters, allow_unused=True)
             places.setdefault("outputs", [one.detach().clone() for one in outputs])
-            places.setdefault("own", [None if one is None else torch.empty_like(one) for one in gradients])
+            kept = {one.data_ptr(): torch.empty_like(one) for one in gradients if one is not None}
+            places.setdefault("own", [None if one is None else kept[one.data_ptr()] for one in gradients])
             for place, value in zip(places["outputs"], outputs):
                 place.copy_(value)
             ctx.gradients = gradients
@@ -121,6 +124,25 @@ def test_batches_of_one_update_add_up(graphs):
             logged = [step(criterion, model, sample)[2] for sample in batches()]
         kept.append({**gradients(model), "losses": torch.stack([one["loss"] for one in logged])})
     torch.testing.assert_close(kept[1], kept[0])
+
+
+def test_each_parameter_has_a_gradient_of_its_own(graphs):
+    """Also the biases of an LSTM, which are only added: a graph has one gradient for both."""
+    model, criterion = without_dropout(make("soft")).train(), build_criterion()
+    model.cuda_graphs = True
+    optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
+    first, second = batches(2)
+    other = latent_models.sample(width=7)  # without a graph
+    for update in ([first], [second, other]):
+        model.zero_grad()
+        for sample in update:
+            FairseqTask.train_step(None, sample, model, criterion, optimizer, 0)
+    assert len(criterion.graphed_steps.graphs) == 1
+    found = gradients(model)
+    model.zero_grad()
+    for sample in (second, other):
+        step(build_criterion(), model, sample)
+    torch.testing.assert_close(found, gradients(model))
 
 
 def test_dropout_differs_between_replays(graphs):
