@@ -42,7 +42,7 @@ COLUMNS = {
     "BLEU, detokenised": (("bleu", "detokenized", "score"), 2),
     "chrF": (("chrf", "score"), 2),
     "TER": (("ter", "score"), 2),
-    "entropy, nats": (("entropy",), 2),
+    "entropy": (("entropy",), 2),  # in nats, or divided by log n: benchmarks/results/README.md says which
     "information": (("information",), 2),
     "s for 1,000 updates": (("cpu_seconds_per_1000_updates",), 0),
     "AER": (("aer",), 3),

@@ -55,12 +55,14 @@ class Constraints:
         if step >= self.max_len:
             end = log_probs[:, eos].clone()
             log_probs.fill_(-math.inf)[:, eos] = end
+        given: Optional[Tensor] = None
         if self.prefix is not None and step < self.prefix.size(1) and step < self.max_len:
-            taken = self._force(log_probs, step)
+            given = self.prefix[:, step].repeat_interleave(len(log_probs) // len(self.prefix))
+            taken = self._force(log_probs, given)
         elif step < self.options.min_len:
             log_probs.select(1, eos).fill_(-math.inf)
         if self.options.no_repeat and self.history is not None:
-            self._forbid_repetitions(log_probs, self.history)
+            self._forbid_repetitions(log_probs, self.history, given)
         return taken
 
     def select(self, rows: Tensor, words: Tensor, sentences: Optional[Tensor]) -> None:
@@ -75,11 +77,10 @@ class Constraints:
         """Where words are among those to choose from."""
         return words if self.vocabulary is None else torch.searchsorted(self.vocabulary, words)
 
-    def _force(self, log_probs: Tensor, step: int) -> Optional[Tensor]:
-        """Leaves only the words of the prefix, except where it is padding."""
+    def _force(self, log_probs: Tensor, words: Tensor) -> Optional[Tensor]:
+        """Leaves only the words ``[R]`` of the prefix, except where it is padding."""
         assert self.prefix is not None
-        hypotheses = len(log_probs) // len(self.prefix)
-        words = self.prefix[:, step].repeat_interleave(hypotheses)
+        hypotheses = len(words) // len(self.prefix)
         places = self._places(words).unsqueeze(1)
         forced = torch.full_like(log_probs, -math.inf).scatter(1, places, log_probs.gather(1, places))
         log_probs.copy_(torch.where(words.ne(self.options.pad).unsqueeze(1), forced, log_probs))
@@ -91,13 +92,15 @@ class Constraints:
         log_probs.copy_(log_probs.index_select(0, taken))
         return taken
 
-    def _forbid_repetitions(self, log_probs: Tensor, history: Tensor) -> None:
-        """No n-gram twice: a word is forbidden if it followed the last n - 1 words before."""
+    def _forbid_repetitions(self, log_probs: Tensor, history: Tensor, given: Optional[Tensor]) -> None:
+        """No n-gram twice: a word that is not ``given`` is forbidden if it followed the last n - 1 words before."""
         steps, before = history.size(1), self.options.no_repeat - 1
         if steps <= before:
             return
         grams = history.unfold(1, before + 1, 1)  # [R, n-grams, n]
         last = history[:, steps - before :].unsqueeze(1)
         repeated = (grams[:, :, :before] == last).all(2)
+        if given is not None:
+            repeated &= given.eq(self.options.pad).unsqueeze(1)
         words = grams[:, :, -1].masked_fill(~repeated, self.options.pad)
         log_probs.scatter_(1, self._places(words), -math.inf)

@@ -28,11 +28,12 @@ logger = logging.getLogger(__name__)
 ROWS = 640  # hypotheses that are searched at once on a processor
 
 
-def check_alignment(models: List[Any], print_alignment: Any) -> None:
-    """Raises OptionError for alignments of models of this package without attention."""
+def check_alignment(models: List[Any], print_alignment: Any, each: bool = False) -> None:
+    """Raises OptionError for alignments of models of this package without attention; ``each`` model must have one."""
     without = [isinstance(model, AttnLSTMModel) and model.decoder.attention is None for model in models]
-    if print_alignment and without and all(without):
-        raise OptionError(f"--print-alignment {print_alignment}: the model has no attention; leave it out")
+    if print_alignment and without and (any(without) if each else all(without)):
+        which = "a model of the ensemble" if not all(without) else "the model"
+        raise OptionError(f"--print-alignment {print_alignment}: {which} has no attention; leave it out")
 
 
 def generator_class(models: List[Any], options: DecodingOptions, print_alignment: Any) -> Optional[Type[Any]]:

@@ -64,5 +64,5 @@ class DecayAfterRise(FairseqLRScheduler):  # type: ignore[misc]
         return {"best": self.best, "last": self.last, "has_risen": self.has_risen, "lr": self.lr}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self.last, self.has_risen, self.lr = (state_dict[name] for name in ("last", "has_risen", "lr"))
+        self.best, self.last = state_dict.get("best"), state_dict.get("last")  # another scheduler lacks some
+        self.has_risen, self.lr = state_dict.get("has_risen", False), state_dict.get("lr", self.lr)

@@ -59,7 +59,7 @@ def _choosing(
     if hasattr((extra_gen_cls_kwargs or {}).get("lm_model"), "encoder"):
         raise OptionError(f"--lm-path {args.lm_path}: is no language model; give one, such as a transformer_lm")
     decoding, alignment = DecodingOptions.of(args), getattr(args, "print_alignment", None)
-    check_alignment(models, alignment)
+    check_alignment(models, alignment, each=getattr(args, "score_reference", False))  # fairseq's scorer adds all
     if getattr(args, "score_reference", False):
         decoding.check_unused("--score-reference scores references with the model itself and translates nothing")
         hard = "hard with --score-reference; fairseq-attn extract writes weights"

@@ -340,24 +340,29 @@ def _where_there_is_something_to_do(load: Callable[..., Any], cfg: Any, trainer:
     extra_state, iterator = load(cfg, trainer, **options)
     if is_new and cfg.finetune_from_model is not None:
         trainer._previous_training_time = 0  # that of another training, which --stop-time-hours does not limit
-    limit = None if extra_state is None else _limit(trainer, iterator, getattr(stops_early(), "num_runs", 0))
+    done = trainer.get_num_updates()
+    if extra_state is not None and not (cfg.reset_optimizer or (is_new and cfg.finetune_from_model is not None)):
+        # without the state of the optimizer (--no-save-optimizer-state) only the history has the number of updates
+        done = max([done, *(one["num_updates"] for one in trainer._optim_history[-1:])])
+    without = getattr(stops_early(), "num_runs", 0)
+    limit = None if extra_state is None else _limit(trainer, iterator, done, without)
     if limit is not None:
         place = once or (cfg.save_dir if begins else path)
         logger.info(
-            f"nothing to do: the training in {place} has ended after {trainer.get_num_updates()} updates by "
-            f"{limit}; a higher value continues it"
+            f"nothing to do: the training in {place} has ended after {done} updates by {limit}; a higher value "
+            "continues it"
         )
         # fairseq_cli.train, which may run as __main__, reads it next, and has no epoch before it
         trainer.cfg.optimization.max_epoch = -1
     return extra_state, iterator
 
 
-def _limit(trainer: Any, iterator: Any, without_improvement: int) -> Optional[str]:
+def _limit(trainer: Any, iterator: Any, updates: int, without_improvement: int) -> Optional[str]:
     """The option that has ended the training, if it has ended."""
     optimization, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
     hours = trainer.cumulative_training_time() / 3600
     for option, value, reached in (
-        ("--max-update", optimization.max_update, trainer.get_num_updates()),
+        ("--max-update", optimization.max_update, updates),
         ("--max-epoch", optimization.max_epoch, iterator.next_epoch_idx - 1),
         ("--patience", patience, without_improvement),
         ("--stop-time-hours", optimization.stop_time_hours, hours),

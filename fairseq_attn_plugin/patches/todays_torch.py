@@ -115,10 +115,16 @@ def _percentiles(_get_buckets: Callable[..., Any], sizes: Any, num_buckets: int)
 
 
 @after
-def _with_one_end(batch: Dict[str, Any], _samples: Any, pad_idx: int, *_args: Any, **_options: Any) -> None:
+def _with_one_end(
+    batch: Dict[str, Any], _samples: Any, pad_idx: int, eos_idx: Optional[int] = None, *_args: Any, **_options: Any
+) -> None:
     inputs, target = batch.get("net_input", {}).get("prev_output_tokens"), batch.get("target")
     if inputs is not None and target is not None:
         inputs.masked_fill_(target.eq(pad_idx), pad_idx)
+        if eos_idx is not None:  # a target that buckets have padded on the left has its start at another place
+            first = target.ne(pad_idx).int().argmax(1, keepdim=True)
+            start = inputs.gather(1, first)
+            inputs.scatter_(1, first, start.masked_fill(start.eq(pad_idx), eos_idx))
 
 
 def _name_types() -> None:

@@ -36,7 +36,10 @@ def test_alignments_need_attention(engine, options):
     models = [build("lstm_soft", decoder_attention="False")]
     with pytest.raises(OptionError, match="^--print-alignment hard: the model has no attention"):
         generator(engine, models, print_alignment="hard", **options)
-    assert generator_class([*models, build("lstm_soft")], DecodingOptions(), "hard") is AligningGenerator
+    models += [build("lstm_soft")]
+    assert generator_class(models, DecodingOptions(), "hard") is AligningGenerator
+    with pytest.raises(OptionError, match="^--print-alignment hard: a model of the ensemble has no attention"):
+        generator(engine, models, print_alignment="hard", score_reference=True)
 
 
 def final(*models):
@@ -249,6 +252,17 @@ def test_no_ngram_is_repeated(size, monkeypatch):
     for beam in (1, 4):
         plain, found = (both(models, no_repeat_ngram_size=limit, beam=beam) for limit in (0, size))
         assert assert_same(*found) and words_of(found[0]) != words_of(plain[0])
+
+
+def test_words_of_a_prefix_may_repeat_an_ngram():
+    prefix = torch.tensor([[5, 6, 5, 6], [7, 7, 7, PAD], [PAD] * 4] * 3)
+    ours, _ = both(models_of("soft"), prefix=prefix, no_repeat_ngram_size=2)
+    for given, hypotheses in zip(prefix, ours):
+        given = given[given.ne(PAD)].tolist()
+        for words in (one["tokens"].tolist() for one in hypotheses):
+            pairs = [*zip(words, words[1:])]
+            later = pairs[max(len(given) - 1, 0) :]
+            assert words[: len(given)] == given and len({*later}) == len(later)
 
 
 def test_vocabulary_that_is_read_in_blocks():

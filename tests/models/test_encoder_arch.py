@@ -130,5 +130,8 @@ def test_a_table_of_positions_is_that_of_the_training(arch, trained, now):
     """The limit of the task at another time, --max-source-positions, may be another."""
     models = [make(arch, task=fake_task(max_source_positions=limit)) for limit in (trained, now)]
     models[1].load_state_dict(models[0].state_dict())
+    before = [*map(id, models[1].parameters())]
+    models[1].load_state_dict(models[0].state_dict())
+    assert [*map(id, models[1].parameters())] == before, "data-parallel wrappers of a resumed training keep them"
     torch.testing.assert_close(*(model(pad_batch(LENGTHS), None, targets())[0] for model in models))
     assert models[0].max_positions()[0] in (trained, trained - 2) and models[1].max_positions()[0] <= min(trained, now)

@@ -53,6 +53,13 @@ def test_a_continued_training_goes_on():
         assert rates(second, metrics[cut:], cut + 1) == whole[cut:]
 
 
+def test_a_training_that_began_with_another_scheduler_goes_on():
+    for state, rate in (({"best": 4.0}, 1.0), ({"lr": 0.25}, 0.25)):
+        scheduler = make()
+        scheduler.load_state_dict(state)
+        assert scheduler.step(2) == rate and rates(scheduler, [5.0, 6.0], 2) == [rate, rate / 2]
+
+
 def test_wrong_options():
     with pytest.raises(OptionError, match="^--lr-shrink 2.0: must be above 0 and at most 1$"):
         make(lr_shrink=2.0)

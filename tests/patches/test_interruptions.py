@@ -310,7 +310,15 @@ def test_a_training_that_has_ended_as_a_module(words, tmp_path):
     assert "nothing to do" in done.stdout + done.stderr and saved == times(tmp_path / "run")
 
 
-@pytest.mark.parametrize("limit", [("--max-update", 3), ("--patience", 2, "--lr", 1e-30), ("--stop-time-hours", 1e-9)])
+ENDS = (
+    ("--max-update", 3),
+    ("--max-update", 3, "--no-save-optimizer-state"),
+    ("--patience", 2, "--lr", 1e-30),
+    ("--stop-time-hours", 1e-9),
+)
+
+
+@pytest.mark.parametrize("limit", ENDS)
 def test_a_training_that_has_ended_trains_no_further(limit, words, tmp_path):
     options = ["--max-epoch", 9, "--validate-interval-updates", 1, *limit]
     updates = {"--max-update": 3, "--patience": 3, "--stop-time-hours": 1}[limit[0]]

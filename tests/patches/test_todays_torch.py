@@ -146,13 +146,14 @@ def test_data_of_the_processes_are_gathered_without_a_gpu(tmp_path, monkeypatch)
 LENGTHS = [2, 9, 4, 4, 7, 3, 12, 5, 5, 6, 8, 2]
 
 
-def test_a_data_set_with_buckets_has_every_sentence_in_few_shapes():
+@pytest.mark.parametrize("left", [False, True])
+def test_a_data_set_with_buckets_has_every_sentence_in_few_shapes(left):
     """Buckets are lower percentiles."""
     sizes = np.array(LENGTHS)
     assert get_buckets(sizes, 3).tolist() == [4, 6, 12] and get_buckets(sizes, 1).tolist() == [12]
     words = dictionary()
     sentences = [torch.cat([torch.arange(4, 3 + length), torch.tensor([2])]) for length in LENGTHS]
-    data = LanguagePairDataset(sentences, sizes, words, sentences, sizes, words, num_buckets=3)
+    data = LanguagePairDataset(sentences, sizes, words, sentences, sizes, words, num_buckets=3, left_pad_target=left)
     with data_utils.numpy_seed(1):
         batches = data.batch_by_size(data.ordered_indices(), max_tokens=24)
     assert sorted(index for batch in batches for index in batch) == list(range(len(LENGTHS)))
@@ -160,8 +161,9 @@ def test_a_data_set_with_buckets_has_every_sentence_in_few_shapes():
         found = data.collater([data[index] for index in batch])
         assert found["net_input"]["src_tokens"].size(1) in (4, 6, 12)
         assert found["net_input"]["src_lengths"].tolist() == sorted((LENGTHS[i] for i in found["id"]), reverse=True)
-        steps = found["net_input"]["prev_output_tokens"]
-        assert steps[:, 0].eq(words.eos()).all() and steps.ne(words.pad()).equal(found["target"].ne(words.pad()))
+        steps, real = found["net_input"]["prev_output_tokens"], found["target"].ne(words.pad())
+        assert steps.ne(words.pad()).equal(real) and real[:, -1 if left else 0].all()
+        assert steps.gather(1, real.int().argmax(1, keepdim=True)).eq(words.eos()).all()
 
 
 # ---- bfloat16

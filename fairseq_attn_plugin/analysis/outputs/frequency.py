@@ -14,7 +14,8 @@ not say whether it counts them.
 
 **Deviation** (Table 4 of the paper). f(b) is the share of a text's words that lie in bin b; for the rare words f is the
 mean over the bins. Deviation = 100 (f of the output - f of the reference) / f of the reference. A negative value means
-that the words are under-represented. The deviation is the same if f is divided by the number of words in the bin.
+that the words are under-represented. The deviation of a bin is the same if f is divided by the number of its
+words; that of the rare words, a mean over bins, is not.
 
 **Accuracy.** The words of an output are right up to the number of times that the reference of the sentence contains
 them (clipped matches of bags of words). For a bin with m matches, o words in the output and r words in the reference:

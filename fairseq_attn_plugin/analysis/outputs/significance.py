@@ -50,7 +50,7 @@ def score_seeds(
         baseline: one of the systems
         samples: number of samples, at least 2
         score: of the sum of the statistics
-        least: a score below it is shown as 0.00 and not tested
+        least: a score below it is shown as 0.00 and not tested; nor is a test set of one sentence
         seeds_of: {system: the seeds, in the order of their statistics} (default: not known)
     """
     (size,) = {len(lines) for seeds in systems.values() for lines in seeds}
@@ -72,7 +72,7 @@ def score_seeds(
         p_value = float(1 + apart.sum()) / (1 + samples)
         # sums of the same numbers in another order of the seeds differ in the last digit
         same = name == baseline or np.allclose(mean_sampled, base_sampled, rtol=1e-12, atol=0)
-        untested = same or min(mean, base) < least
+        untested = same or size < 2 or min(mean, base) < least
         scores[name] = Score(
             float(observed[name].mean()),
             observed[name].tolist(),

@@ -55,7 +55,9 @@ class StockEncoder(SourceEncoder):
         """A table of positions gets as many rows as it had in training, whatever the limit of the task is now."""
         for name, module in self.stock.named_modules():
             saved = state_dict.get(f"{prefix}stock.{name}.weight")
-            if isinstance(module, LearnedPositionalEmbedding) and saved is not None and saved.dim() == 2:
+            if not isinstance(module, LearnedPositionalEmbedding) or saved is None or saved.dim() != 2:
+                continue
+            if len(saved) != module.num_embeddings:  # else wrappers for several processes keep the parameter
                 module.weight = nn.Parameter(module.weight.new_empty(len(saved), module.embedding_dim))
                 module.max_positions += len(saved) - module.num_embeddings
                 module.num_embeddings = len(saved)

@@ -106,6 +106,8 @@ def test_systems_that_do_not_differ_and_scores_of_zero_are_not_tested():
     assert scores["TER"]["perfect"].value == 0 and scores["TER"]["perfect"].p_value < 0.05
     scores, _ = score_systems(systems, reference, baseline="nothing", samples=50)
     assert {score.p_value for score in scores["BLEU"].values()} == {None}
+    scores, _ = score_systems({"one": [one[:1]], "other": [["w1 w2"]]}, reference[:1], baseline="one", samples=50)
+    assert {score.p_value for of in scores.values() for score in of.values()} == {None}, "a sample is the test set"
 
 
 def test_the_same_seeds_are_compared():
