@@ -125,12 +125,11 @@ def run(x: Tensor, rnn: nn.RNNBase, states: Tuple[Tensor, ...], training: bool) 
         start = tuple(state[layer : layer + 1] for state in states)
         if ours:
             outputs, cell = rnn_layer(outputs, rnn, layer, start)
+        elif isinstance(rnn, nn.LSTM):
+            outputs, _, cell = torch.lstm(outputs, start, rnn.all_weights[layer], True, 1, 0.0, training, False, False)
         else:
-            one = (rnn.all_weights[layer], True, 1, 0.0, training, False, False)
-            if isinstance(rnn, nn.LSTM):
-                outputs, _, cell = torch.lstm(outputs, start, *one)
-            else:
-                (outputs, _), cell = torch.gru(outputs, *start, *one), None
+            outputs, _ = torch.gru(outputs, *start, rnn.all_weights[layer], True, 1, 0.0, training, False, False)
+            cell = None
         last_hidden.append(outputs[-1])
         last_cell += [] if cell is None else [cell]
     return outputs.transpose(0, 1), (torch.stack(last_hidden), *([torch.cat(last_cell)] if last_cell else []))

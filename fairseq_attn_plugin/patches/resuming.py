@@ -341,7 +341,7 @@ def _where_there_is_something_to_do(load: Callable[..., Any], cfg: Any, trainer:
     if is_new and cfg.finetune_from_model is not None:
         trainer._previous_training_time = 0  # that of another training, which --stop-time-hours does not limit
     done = trainer.get_num_updates()
-    if extra_state is not None and not (cfg.reset_optimizer or (is_new and cfg.finetune_from_model is not None)):
+    if begins and not is_new and not cfg.reset_optimizer:
         # without the state of the optimizer (--no-save-optimizer-state) only the history has the number of updates
         done = max([done, *(one["num_updates"] for one in trainer._optim_history[-1:])])
     without = getattr(stops_early(), "num_runs", 0)

@@ -1,6 +1,10 @@
 """Steps of a search as graphs. A stand-in replays on the processor what a graph does; tests/test_gpu.py has the real
 ones."""
 
+import contextlib
+from types import SimpleNamespace
+from unittest import mock
+
 import pytest
 import torch
 from models_for_tests import build, make, systems
@@ -132,11 +136,33 @@ def test_a_capture_that_fails_is_said_once(replays, monkeypatch, caplog):
 
     monkeypatch.setattr(Graphs, "replaying", fail)
     replays(True)
+    states = []
+    random = SimpleNamespace(clone_state=lambda: "own", graphsafe_set_state=states.append)
+    monkeypatch.setattr(torch.cuda, "default_generators", [random])
     ours = generator("plugin", [model])
     for _ in range(3):
         assert_same(ours.generate([model], sample()), expected)
+    assert states == ["own"], "a training around the search draws random numbers"
     (message,) = caplog.messages
     assert message == (
         "a step of the search cannot be captured as a CUDA graph (cannot wait for the host); translation goes on "
         "without graphs"
     )
+
+
+@torch.inference_mode()
+def test_a_capture_begins_outside_of_inference_mode(monkeypatch):
+    """torch keeps the tensors of the first capture for all others, and a training could not write to them."""
+    modes = []
+
+    class Capture(contextlib.nullcontext):
+        def __enter__(self):
+            modes.append(torch.is_inference_mode_enabled())
+
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph, capture_error_mode: Capture())
+    monkeypatch.setattr(torch.cuda, "stream", contextlib.nullcontext)
+    for name in ("Stream", "current_stream", "CUDAGraph"):
+        monkeypatch.setattr(torch.cuda, name, mock.MagicMock())
+    search = SimpleNamespace(replayed_step=lambda own: modes.append(torch.is_inference_mode_enabled()))
+    Graphs().replaying(search, (torch.ones(2),))
+    assert modes == [True, False, True]

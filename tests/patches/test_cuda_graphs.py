@@ -188,10 +188,13 @@ def test_what_cannot_be_captured_is_said_once(graphs, problem, message, monkeypa
         criterion = type("Own", (LabelSmoothedCrossEntropyCriterion,), {})(fake_task(), False, 0.1)
     else:
         monkeypatch.setattr(torch.cuda, "make_graphed_callables", fails)
-    steps = GraphedSteps(criterion)
+    steps, states = GraphedSteps(criterion), []
+    random = SimpleNamespace(clone_state=lambda: "own", graphsafe_set_state=states.append)
+    monkeypatch.setattr(torch.cuda, "default_generators", [random])
     with caplog.at_level(logging.WARNING):
         for sample in batches():
             step(steps, model, sample)
+    assert states == ["own"] * (problem == "capture"), "random numbers no longer expect a capture"
     assert caplog.text.count(f"--cuda-graphs: {message}") == caplog.text.count("WARNING") == 1 and not steps.graphs
 
 

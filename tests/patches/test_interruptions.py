@@ -330,6 +330,14 @@ def test_a_training_that_has_ended_trains_no_further(limit, words, tmp_path):
     assert times(tmp_path / "run") == before
 
 
+def test_updates_of_another_training_without_its_optimizers_state_do_not_count(words, tmp_path):
+    options = ["--max-epoch", 9, "--max-update", 3, "--no-save-optimizer-state"]
+    run_tool(*words(*options))
+    other = ["--save-dir", tmp_path / "new", "--restore-file", tmp_path / "run" / "checkpoint_last.pt"]
+    assert "nothing to do" not in run_tool(*words(*options, *other)).stdout
+    assert (tmp_path / "new" / "checkpoint_last.pt").is_file()
+
+
 @pytest.mark.parametrize("option", ["--restore-file", "--continue-once"])
 def test_the_file_whose_training_has_ended_is_named(option, words, tmp_path):
     """The folder of the new training is empty."""
