@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs all checks: set-up, formatting, linting, types, shell scripts, tests. Other arguments go to pytest:
 #
-#   bash scripts/test.sh           about 8 minutes on two cores
+#   bash scripts/test.sh           about 9 minutes on two cores
 #   bash scripts/test.sh --fast    the first case of each test, without those that start processes, train or are slow
 #   bash scripts/test.sh tests/test_imports.py -k private
 #
