@@ -43,5 +43,7 @@ def main(words: Sequence[str]) -> None:
     bash = shutil.which("bash")
     if bash is None:
         raise OptionError(f"{name}: bash is not installed, which runs the recipes")
+    if ":" in (out := os.environ.get("OUT", "")):
+        raise OptionError(f"OUT={out}: has a colon, which separates paths in fairseq; name another")
     sys.stdout.flush()
     os.execve(bash, [bash, str(RECIPES / f"{name}.sh"), *words[1:]], environment())

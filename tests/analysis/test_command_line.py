@@ -278,6 +278,9 @@ def test_where_the_package_is(tmp_path, capsys):
         assert capsys.readouterr().out == f"{folder}\n"
 
 
-def test_a_recipe_that_is_not_there(tmp_path):
+def test_a_recipe_that_is_not_there(tmp_path, monkeypatch):
     done = run_cli("fairseq-attn", "recipe", "no-such-corpus", cwd=tmp_path, check=False)
     assert done.returncode == 1 and "there is no such recipe; choose from imdb_han, iwslt14" in done.stderr
+    monkeypatch.setenv("OUT", "out/12:30")
+    with pytest.raises(OptionError, match="^OUT=out/12:30: has a colon"):
+        main(["recipe", "multi30k"])

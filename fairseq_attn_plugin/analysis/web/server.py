@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Dict, List, Optional, Sequence
 from urllib.parse import urlsplit
@@ -119,6 +120,10 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             return True
         return False
+
+    def send_error(self, code: int, message: Optional[str] = None, explain: Optional[str] = None) -> None:
+        """Answers what the standard library refuses, such as other methods; in JSON, like every refusal."""
+        self._refuse(code, message or HTTPStatus(code).phrase)
 
     def _refuse(self, status: int, message: str) -> None:
         self._send(status, "application/json", json.dumps({"error": message}))

@@ -19,6 +19,7 @@ from fairseq_attn_plugin.analysis.alignment.linking import METHODS, add_linking_
 from fairseq_attn_plugin.analysis.alignment.links import GoldAlignment, add_gold_options, read_gold
 from fairseq_attn_plugin.analysis.folders import add_files, with_attention
 from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.options import check_unread
 from fairseq_attn_plugin.text.counting import counted
 from fairseq_attn_plugin.writing import check_output, write_json
 
@@ -40,6 +41,8 @@ def run(args: argparse.Namespace) -> None:
     gold = read_gold(args.gold, args.one_based, lengths)
     if not gold or not systems[0].links:
         raise OptionError(f"{args.gold if not gold else systems[0].path}: has no sentence")
+    if all(system.lengths is None for system in systems):
+        check_unread(args, "has no effect on files of links; leave it out", add_linking_options)
     results = evaluate(systems, gold)
     if args.json:
         systems_in_json = {

@@ -22,17 +22,21 @@ from fairseq_attn_plugin.analysis.pages.document import markdown_table, plain
 from fairseq_attn_plugin.analysis.records.confidence import measures_of
 from fairseq_attn_plugin.analysis.records.files import Records, open_systems
 from fairseq_attn_plugin.errors import OptionError
-from fairseq_attn_plugin.options import at_least
+from fairseq_attn_plugin.options import at_least, check_unread
 from fairseq_attn_plugin.writing import check_output, write_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "records of translations, or model folders")
     parser.add_argument("--reference", metavar="FILE", help="references, in words (default: those of the records)")
-    parser.add_argument("--samples", type=int, default=1000, help="samples of the bootstrap (default: 1000)")
-    parser.add_argument("--seed", type=int, default=12345, help="random seed of the bootstrap (default: 12345)")
+    _add_bootstrap(parser)
     parser.add_argument("--json", metavar="FILE", help="also write all figures to FILE")
     parser.add_argument("--weights", metavar="NAME", help="matrix to use (default: attention)")
+
+
+def _add_bootstrap(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--samples", type=int, default=1000, help="samples of the bootstrap (default: 1000)")
+    parser.add_argument("--seed", type=int, default=12345, help="random seed of the bootstrap (default: 12345)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -61,6 +65,8 @@ def run(args: argparse.Namespace) -> None:
             rows.extend(_row(plain(system.label), name, one, chrf) for name, one in found.items())
         result["each"] = {"id": ids, **measures}
         results[system.label] = result
+    if not correlated:
+        check_unread(args, "needs references, with which the bootstrap correlates", _add_bootstrap)
     if args.json:
         write_json("--json", args.json, {"samples": args.samples, "seed": args.seed, "systems": _finite(results)})
     headers = ["system", "measure", "mean", "Spearman", "Kendall", "given score", "chrF of the better half"]

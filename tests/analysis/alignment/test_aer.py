@@ -9,6 +9,7 @@ from refusals import refuses
 
 from fairseq_attn_plugin.analysis.alignment.links import parse_alignment
 from fairseq_attn_plugin.cli import main
+from fairseq_attn_plugin.errors import OptionError
 
 from oracles import alignment_quality
 
@@ -34,6 +35,8 @@ def test_by_hand(tmp_path, capsys):
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{gold}: 1 sentence, 3 sure and 2 only possible links"
+    with pytest.raises(OptionError, match="^--end null: has no effect on files of links"):
+        main(["aer", system, "--gold", gold, "--end", "null"])
     assert [line.split() for line in (lines[2], *lines[4:6])] == [
         ["system", "AER", "precision", "recall", "F1", "links"],
         ["fast", "0.2857", "0.7500", "0.6667", "0.7059", "4"],

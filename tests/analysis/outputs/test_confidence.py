@@ -86,6 +86,8 @@ def test_without_references_the_table_has_means(tmp_path, capsys):
     assert "| length | -3.000 |" in " ".join(capsys.readouterr().out.split())
     each = json.loads((tmp_path / "c.json").read_text())["systems"]["soft"]["each"]
     assert each["id"] == [0, 1] and each["length"] == [-4, -2] and each["score"] == [-0.5, None]
+    with pytest.raises(OptionError, match="^--seed 1: needs references"):
+        cli.main(["confidence", str(path), "--seed", "1"])
 
 
 def test_a_correlation_may_have_no_interval(tmp_path, capsys):

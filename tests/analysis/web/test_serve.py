@@ -209,6 +209,8 @@ def test_the_page_loads_nothing_from_elsewhere(port):
     assert not re.search(r"(src|href)=\"(?!data:)", text)
     others = (("GET", "/translate"), ("POST", "/"), ("GET", "/x"), ("GET", "x://[/"))
     assert [ask(port, *one)[0] for one in others] == [404] * 4
+    status, headers, text = ask(port, "DELETE", "/")
+    assert status == 501 and headers["Content-Type"] == "application/json" and "DELETE" in json.loads(text)["error"]
 
 
 def test_mistakes_are_named(tiny_data, checkpoint, tmp_path):
