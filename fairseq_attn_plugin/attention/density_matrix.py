@@ -167,7 +167,7 @@ class MultiplicativeDensityMatrix(DensityMatrixAttention):
         super().__init__(query_dim, memory_dim, config)
         shared = isinstance(self.score, GeneralScore)
         self.projection = None if shared else projection(memory_dim, query_dim, bias=False)
-        self.pair_weight = nn.Parameter(torch.ones(()))
+        self.pair_weight = nn.Parameter(torch.ones(()))  # with 0 the weights would begin nearly uniform
 
     def _memorize(self, encodings: Tensor, pad_mask: Optional[Tensor]) -> ADMMemory:
         x, n = self._paired(encodings, pad_mask), lengths(encodings, pad_mask)

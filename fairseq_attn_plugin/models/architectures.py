@@ -25,6 +25,7 @@ PAPER_SIZES = sizes(256, 0.2, encoder_bidirectional=True)
 # The models of that paper. Words are predicted from softmax(W [s; c] + b) (eq. 1), and the decoder starts from the
 # encoder's last states. What the paper does not name, it takes from the TensorFlow seq2seq tutorial (Luong, Brevdo and
 # Zhao 2017; section 4): the forget gates' bias starts at 1, and the score `general` has a trained gain.
+# Other than eq. 2, the next step is fed [c; s].
 PAPER_MODEL = {"output_layer": "linear", "forget_bias": 1.0, "attention_score_gain": True, **PAPER_SIZES}
 
 # Kim et al. 2017, "Structured Attention Networks", section 4.2 and appendix: unidirectional LSTMs of 500 units, without

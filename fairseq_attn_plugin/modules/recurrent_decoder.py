@@ -261,7 +261,7 @@ class RecurrentDecoder(Recurrent, FairseqIncrementalDecoder):
         for t in range(inputs.embeddings.size(1)):
             if self.revises:
                 feed, attention_state = self.revise(attend, feed, attention_state, layers.hidden[-1], inputs, t)
-            layers = rnn.step(t, feed, layers)  # s_t: Charalampous and Chatzis, eq. 2
+            layers = rnn.step(t, feed, layers)  # s_t: Charalampous and Chatzis, eq. 2, with feed
             hidden, context = layers.hidden[-1], None
             if attend is not None:
                 words = None if inputs.words is None else inputs.words[:, t : t + 1]

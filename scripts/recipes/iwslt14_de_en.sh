@@ -40,7 +40,7 @@ type -P flock >/dev/null && ! flock -n 9 && echo "$RUN: another process works th
 [ "$(cat "$RUN/options")" = "$*" ] ||
   { echo "$RUN: has options '$(cat "$RUN/options")', not '$*': choose another SEED or remove it" >&2 && exit 1; }
 if [ ! "$RUN/trained" -nt "$BIN" ]; then
-  # paper; the bound on the validation set halves the rate and chooses the checkpoint
+  # paper; search: harvardnlp/var-attn. The bound on the validation set halves the rate, chooses the checkpoint
   fairseq-train "$BIN" --user-dir fairseq_attn_plugin --source-lang "$SRC" --target-lang "$TGT" --arch "$ARCH" \
     --attention-score-no-bias --dropout 0.3 --criterion latent_alignment --objective elbo-enum \
     --optimizer adam --lr 3e-4 --clip-norm 5 --batch-size 6 --required-batch-size-multiple 1 --sentence-avg \
