@@ -4,8 +4,6 @@ A subcommand is a module of :mod:`.commands` or :mod:`.commands.analysis`: ``con
 ``run(args)`` does the work. The module is imported only when the subcommand or its help is called.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import logging

@@ -5,8 +5,6 @@ The result is a checkpoint of ``attn_lstm`` with a value for every option, as if
 agreement model in that direction. It has no optimizer state.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any, Dict, Sequence, Tuple
 

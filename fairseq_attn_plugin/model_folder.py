@@ -14,8 +14,6 @@
 A folder of ``fairseq-attn export`` describes its text by the same settings (:class:`Text`).
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """Writes files completely or not at all, so that an interrupted file is never taken for a result."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -3,8 +3,6 @@
 The options ``--sentences 3 17 20-25`` and ``--first N`` choose sentences of a corpus.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path

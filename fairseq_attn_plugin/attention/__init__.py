@@ -5,8 +5,6 @@ normaliser or a bias with the function of its kind. What is outside the package 
 from an installed package (:mod:`fairseq_attn_plugin.attention.registry`).
 """
 
-from __future__ import annotations
-
 from .base import Attention, AttentionConfig, AttentionOutput, Penalty, index_rows, map_tensors, word_positions
 from .biases import BIASES, Bias, BiasConfig, BiasMemory, parse_biases, register_bias
 from .normalizers import NORMALIZERS, Normalizer, over_words, register_normalizer

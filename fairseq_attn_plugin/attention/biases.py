@@ -10,8 +10,6 @@ after Cohn, Hoang, Vymolova, Yao, Dyer and Haffari 2016, "Incorporating Structur
 Neural Translation Model" (there they are inputs of the additive score; as terms of their own they go with any score).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Tuple

@@ -11,8 +11,6 @@ f is ``--constrained-fertility`` for all words, or that times sigmoid(w . h_j + 
 (``--constrained-predicted``). Checkpoints of earlier versions may have a table with the fertility of each word.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Dict, NamedTuple, Optional

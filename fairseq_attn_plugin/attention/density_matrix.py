@@ -29,8 +29,6 @@ Only the column sums of Psi are ever needed, and those do not need the N^2 pairs
   default of ``--adm-nodes``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Dict, NamedTuple, Optional
 

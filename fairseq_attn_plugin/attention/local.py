@@ -8,8 +8,6 @@ Positions are counted from 0 and n is the sentence's length, end of sentence inc
 the paper, the edge of the window has no gradient. D is ``--local-window``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Optional
 

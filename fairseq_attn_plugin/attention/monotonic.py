@@ -15,8 +15,6 @@ Who comes to the last word, the end of the sentence, stays there (p = 1), so tha
 ``--monotonic-lossy``, as in the papers, he may pass it by and attends to nothing from then on: a zero context.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Optional

@@ -9,8 +9,6 @@ p ranges over the probability simplex. All but softmax give exact zeros; the lib
 entmax15. A normaliser computes in float32 for half-precision scores and returns the type of the scores.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Callable, ClassVar, Optional, Tuple

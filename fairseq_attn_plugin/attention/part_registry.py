@@ -4,8 +4,6 @@ A part declares its options as a mechanism does, by a dataclass ``Config`` with 
 mechanisms that can have the part.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -17,8 +17,6 @@ records imports none of them. An installed package is trusted, as all that is in
 is not.
 """
 
-from __future__ import annotations
-
 import logging
 from importlib import import_module
 from importlib.metadata import entry_points

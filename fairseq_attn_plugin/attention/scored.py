@@ -5,8 +5,6 @@ A mechanism derives from :class:`ScoredAttention` and defines what it keeps of a
 and division by the maximum then work with it.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Dict, Optional
 
 from torch import Tensor

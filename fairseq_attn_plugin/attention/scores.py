@@ -11,8 +11,6 @@ Luong" attention of TensorFlow's seq2seq tutorial (Luong, Brevdo and Zhao 2017).
 Charalampous and Chatzis, "Quantum Statistics-Inspired Neural Attention".
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Optional

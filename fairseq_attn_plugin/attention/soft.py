@@ -5,8 +5,6 @@ a_t = normalise_j( score(s_t, h_j) ),     c_t = sum_j a_tj h_j     (Bahdanau et 
 s_t has read y_{t-1}, as in Luong et al.; Bahdanau et al. have s_{t-1} there, and compute s_t from c_t.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Optional
 
 from torch import Tensor

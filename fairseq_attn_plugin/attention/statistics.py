@@ -11,8 +11,6 @@ The second is the mutual information of a step and the position that it attends 
 end of the sentence has both near 0: it uses the attention as another summary of the sentence, and aligns nothing.
 """
 
-from __future__ import annotations
-
 from typing import Dict, Optional
 
 import torch

@@ -11,8 +11,6 @@ positions share one categorical variable.)
 lambda is ``--structured-scale``; with lambda = 1 the weights are a distribution.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Dict, Optional

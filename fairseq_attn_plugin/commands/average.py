@@ -7,8 +7,6 @@
 Every command that takes a checkpoint takes the file.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

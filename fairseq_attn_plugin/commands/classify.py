@@ -8,8 +8,6 @@ with their weights, and the weights of the sentences. The word weights of a sent
 sentence weights, and its word weights sum to one over the document. Documents are processed one batch at a time.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

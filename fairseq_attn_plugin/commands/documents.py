@@ -11,8 +11,6 @@ Then, for ``fairseq-train data --task document_classification``:
     done
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -7,8 +7,6 @@ fairseq-attn export checkpoint_best.pt --direction en-de --out en-de.pt
 The last line writes one direction of an agreement model as an ordinary checkpoint (:mod:`fairseq_attn_plugin.export`).
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from pathlib import Path

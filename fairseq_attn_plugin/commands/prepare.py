@@ -15,8 +15,6 @@ Downloads the corpus into ``downloads/NAME`` beside FOLDER, or below the folder 
 A second call with the same options does nothing. One with other options is refused.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import os

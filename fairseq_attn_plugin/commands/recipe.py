@@ -4,8 +4,6 @@ A recipe prepares a published corpus, trains, translates or classifies, and scor
 ``fairseq-attn where --recipes`` prints its folder.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

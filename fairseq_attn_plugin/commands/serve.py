@@ -9,8 +9,6 @@ Other programs can send requests as well:
     curl http://127.0.0.1:8000/translate -H 'Content-Type: application/json' -d '{"text": "Ein Hund schläft."}'
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

@@ -8,8 +8,6 @@ translation of line n of the other; plain UTF-8 text, .gz or .xz. What follows `
 command that runs is printed. The same call continues after an interruption.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

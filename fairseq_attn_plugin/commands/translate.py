@@ -12,8 +12,6 @@ translation, and links ``i-j`` of the source word i and the target word j, count
 ``--alignments``). If a translation with ``--out FILE`` is interrupted, ``FILE.interrupted`` has what is done.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

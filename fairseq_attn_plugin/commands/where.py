@@ -1,7 +1,5 @@
 """Prints where the package is, its YAML configurations, for ``--config-dir`` of fairseq-hydra-train, or its recipes."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

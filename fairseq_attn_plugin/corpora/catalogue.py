@@ -1,7 +1,5 @@
 """The corpora of ``catalogue.toml``, and what their text becomes."""
 
-from __future__ import annotations
-
 import argparse
 import functools
 import re

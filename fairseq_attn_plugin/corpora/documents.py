@@ -4,14 +4,11 @@ Each reader takes the folder of the corpus and gives the documents of ``train``,
 missing file raises ``OptionError``.
 """
 
-from __future__ import annotations
-
 import csv
-import functools
 import io
 import re
 from pathlib import Path
-from typing import Callable, Dict, Iterable, Iterator, List, Optional
+from typing import Dict, Iterable, Iterator, List, Optional
 
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.text.documents import Document, documents_of, write_documents
@@ -34,13 +31,9 @@ def write_corpus(splits: Splits, to: Path) -> None:
 
 def _tokenized(text: str, label: str, number: str) -> Document:
     """Lower-cased, split into sentences and Moses-tokenised; a document without words has the word ``<empty>``."""
-    sentences = [found for found in map(_splitter(), split_sentences(text)) if found]
+    split = word_splitter(Reading(tokenize=True, lowercase=True))
+    sentences = [found for found in map(split, split_sentences(text)) if found]
     return Document(sentences or [["<empty>"]], label, number)
-
-
-@functools.lru_cache(maxsize=None)
-def _splitter() -> Callable[[str], List[str]]:
-    return word_splitter(Reading(tokenize=True, lowercase=True))
 
 
 # --- polarity: 2,000 film reviews in ten folds, one sentence per line

@@ -1,7 +1,5 @@
 """Downloads with checksums, by pooch, and members of archives. A file has its name only when it is complete."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

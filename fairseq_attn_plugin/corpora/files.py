@@ -3,8 +3,6 @@
 A damaged file raises ``OptionError``. A written file appears under its name only when it is complete.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import tarfile

@@ -1,7 +1,5 @@
 """Sentence pairs: read and checked, tokenised, split without leaks, cut or dropped, and written."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Subwords of both languages together: subword-nmt, a SentencePiece BPE model, or whole words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Callable, Sequence
 

@@ -7,8 +7,6 @@ at least three documents. The classifier is L2-regularised logistic regression, 
 strength is chosen on the validation set. It is trained on the training set alone, like the networks.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tools of this environment, such as subword-nmt, with their output in logs; folders that are whole or absent."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

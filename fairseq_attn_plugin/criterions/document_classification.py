@@ -6,8 +6,6 @@ the prediction of at least one document, as scikit-learn's ``f1_score(average="m
 batches and workers, so that macro-F1 describes the whole validation set.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Dict, List, Tuple
 

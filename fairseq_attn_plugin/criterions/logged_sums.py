@@ -5,8 +5,6 @@ fairseq's metrics (``loss``, ``nll_loss``) are in bits, and ``ppl`` is 2 to the 
 the papers (``bound``, ``reconstruction``, ``kl``, the entropies) are in nats per word.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any, Dict, List
@@ -58,14 +56,7 @@ def log_sums(logs: List[Dict[str, Any]]) -> None:
 
 def perplexity(name: str, base: float = 2.0) -> Any:
     """A function for ``metrics.log_derived``: ``base`` to the power of the logged mean of ``name``."""
-
-    def value(meters: Any) -> float:
-        try:
-            return round(base ** float(meters[name].avg), 2)
-        except OverflowError:
-            return float("inf")
-
-    return value
+    return lambda meters: utils.get_perplexity(meters[name].avg, base=base)
 
 
 class Updates:

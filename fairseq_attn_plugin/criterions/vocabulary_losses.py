@@ -5,8 +5,6 @@ both together, block by block (:mod:`fairseq_attn_plugin.ops.likelihoods.vocabul
 it. The loss is a part of the model's forward pass, because data-parallel wrappers see only that.
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, Optional
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """What the options of a search do to the log-probabilities ``[R, K]`` of a step, in the order of fairseq."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Optional
 

@@ -5,8 +5,6 @@ fairseq's does. Beam search and sampling are those of
 :mod:`fairseq_attn_plugin.decoding.search`. Every other search is fairseq's own, which one logged line says.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Type

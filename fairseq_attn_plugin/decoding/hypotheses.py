@@ -6,8 +6,6 @@ each is followed back to the first step. That happens on lists: for the few numb
 numpy costs more than the loop. Words and scores of all paths are then read at once.
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np

@@ -10,8 +10,6 @@ Everything happens on tensors of all sentences and hypotheses. Nothing grows wit
 of it.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 

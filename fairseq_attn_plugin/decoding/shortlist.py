@@ -9,8 +9,6 @@ The decoder projects onto these words alone, and its probabilities sum to one ov
 does not know stands for itself, where it is a target word.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any, List, Optional
 

@@ -10,8 +10,6 @@ Where the weights of a model do not change any more, its products are packed (:m
 the precision that the options name, and a step is traced by TorchScript.
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
 import torch

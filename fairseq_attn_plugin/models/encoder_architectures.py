@@ -4,8 +4,6 @@ Its sizes are ``--encoder-embed-dim``, ``--encoder-layers`` and ``--dropout``, a
 options have the architecture's defaults, or the values in ``--encoder-options``, which its own parser reads.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from typing import Any, NoReturn

@@ -12,8 +12,6 @@ must sum to one, so that p does.
 Shapes: B sentences, R = B times the beam rows, N source positions, T steps, V words.
 """
 
-from __future__ import annotations
-
 from typing import Any, List, Optional, Tuple
 
 import torch

@@ -12,8 +12,6 @@ A lexicon adds a bias to the logits (:mod:`fairseq_attn_plugin.modules.lexicon_b
 Shapes: B sentences, R rows (R = B in training, B times the beam in a search), N source positions, T steps, V words.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Dict, List, Optional, Tuple, Union
 
 import torch

@@ -1,7 +1,5 @@
 """Parts of document classifiers: the places of words and sentences in a batch, and pooling of values to one vector."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np

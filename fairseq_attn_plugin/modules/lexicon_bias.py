@@ -11,8 +11,6 @@ The network then learns only where to look for a word that the lexicon knows. We
 by their sum, so that P_lex is a distribution (its sum is below one where the lexicon's is).
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any, Dict, Optional
 

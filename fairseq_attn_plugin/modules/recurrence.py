@@ -14,8 +14,6 @@ A step on a GPU costs what it launches. :class:`FusedLSTM` therefore has torch's
 read the same state, and copies nothing.
 """
 
-from __future__ import annotations
-
 from typing import List, NamedTuple, Optional, Tuple, Union
 
 import torch

@@ -14,8 +14,6 @@ Shapes: B sentences, R rows (R = B in training, B times the beam in a search), N
 units, Ds decoder units.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Dict, List, Optional, Sequence, Tuple
 
 import torch

@@ -4,8 +4,6 @@ A module keeps its layers under the name of their kind, so that a checkpoint say
 (``encoder.lstm.weight_ih_l0``, ``decoder.gru.weight_hh_l1``).
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, Optional, Sequence, Tuple, Type
 
 import torch

@@ -3,8 +3,6 @@
 The teacher has learnt to read and write words. The model replaces its attention by one of its own.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from typing import Dict, Optional

@@ -34,8 +34,6 @@ enumeration has the whole chain. The way back multiplies probabilities: of both 
 given these ends. A chain of 40 takes a dozen operations.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Optional, Tuple
 
 import torch

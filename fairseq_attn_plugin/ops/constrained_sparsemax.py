@@ -11,8 +11,6 @@ the sum is one (Pardalos and Kovoor 1990), the words A inside their bounds and t
 through which autograd passes: the exact gradients of z and of u.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -19,8 +19,6 @@ A weight is cast to the type of its products where it is shared, or packed at it
 a whole forward pass of the model.
 """
 
-from __future__ import annotations
-
 from typing import Any, Optional, Tuple
 
 import torch

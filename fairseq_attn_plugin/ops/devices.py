@@ -1,7 +1,5 @@
 """What differs between a processor, a GPU, and a graph that is recorded for another program."""
 
-from __future__ import annotations
-
 import functools
 import math
 import warnings

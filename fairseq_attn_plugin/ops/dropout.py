@@ -5,8 +5,6 @@ the elements. Here 64 random bits decide four elements, 16 bits each: an element
 round(2^16 p) / 2^16, and the others are divided by the probability of being kept, so that the mean is exact.
 """
 
-from __future__ import annotations
-
 from typing import Sequence
 
 import torch

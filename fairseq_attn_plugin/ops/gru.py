@@ -13,8 +13,6 @@ are the gradients of the weights and of the inputs after it. States, element-wis
 torch's own GRU would round the state in bfloat16.
 """
 
-from __future__ import annotations
-
 from typing import Any, List, NamedTuple, Optional, Tuple
 
 import torch

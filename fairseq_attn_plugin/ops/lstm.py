@@ -21,8 +21,6 @@ holds for their gradients, where dL/dz_g = 4 s (1 - s) dL/dg. The factors are po
 without them.
 """
 
-from __future__ import annotations
-
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch

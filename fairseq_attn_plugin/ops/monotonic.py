@@ -11,8 +11,6 @@ exact without logarithms or divisions, also at p = 0 and p = 1 (the quotient of 
 paper divides by products that underflow). With p in {0, 1} and a' one-hot, a is one-hot: the hard reader.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

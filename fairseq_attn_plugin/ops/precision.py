@@ -5,8 +5,6 @@ Training with ``--matmul-precision bfloat16`` computes the products of float32 t
 :func:`precision_of` the model. A product notes its precision for the backward pass.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import platform

@@ -9,8 +9,6 @@ In bfloat16 both are oneDNN's. It compiles a kernel for each new shape, which ta
 The rows of tall matrices are therefore filled up with zeros to a multiple of 64 (:func:`tall`), so that shapes return.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import platform

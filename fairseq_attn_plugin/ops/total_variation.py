@@ -13,8 +13,6 @@ because the host would have to wait for each answer. The Jacobian is the mean ov
 "A regularized framework for sparse and structured neural attention").
 """
 
-from __future__ import annotations
-
 from typing import Any, Tuple
 
 import torch

@@ -13,12 +13,9 @@ The factors of gradients (one over the number of words, clipping, the loss scale
 same pass. Until then ``p.grad`` holds the gradients as they were summed.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Union
 
 import torch
@@ -78,12 +75,7 @@ class _Adam(Adam):
                 )
 
 
-@dataclass
-class FusedAdamConfig(FairseqAdamConfig):
-    """The options of ``--optimizer adam``."""
-
-
-@register_optimizer("fused_adam", dataclass=FusedAdamConfig)
+@register_optimizer("fused_adam", dataclass=FairseqAdamConfig)
 class FusedAdam(FairseqAdam):
     """Adam by torch's fused kernel; fairseq's own where there is none (half precision)."""
 

@@ -1,7 +1,5 @@
 """The card of a model, as a Hugging Face Hub reads it: data, languages, architecture, scores with their signatures."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """A user's sentence pairs: a table with tabs or ``.csv``, or two aligned files, plain or compressed; their splits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 

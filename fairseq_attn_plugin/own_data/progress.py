@@ -6,8 +6,6 @@ A terminal shows a progress bar with the time left until the last epoch, other o
 means no limit.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

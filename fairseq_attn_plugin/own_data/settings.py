@@ -1,7 +1,5 @@
 """What follows from a corpus and an architecture: tokeniser, number of subwords, and the options of the training."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from typing import Dict, List, Sequence, Tuple

@@ -6,8 +6,6 @@ done with: ``data/prepared.json`` the text, ``checkpoints/options.json`` the opt
 ``checkpoints/trained.json`` all options of a finished one.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shlex

@@ -10,8 +10,6 @@ The numbers that a graph holds are those of its capture. It therefore has the nu
 criterions whose loss does not depend on the number of updates are captured.
 """
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections import Counter

@@ -22,7 +22,7 @@ import torch
 from ..added_options import add_options
 from ..attention import Option
 from ..errors import OptionError
-from ..options import need
+from ..options import flag, need
 from ..ranges import check_search
 from .wrapping import Patch, around, before
 
@@ -56,8 +56,14 @@ def _choosing(
     from fairseq_attn_plugin.decoding.options import DecodingOptions
 
     check_search(args)
-    if hasattr((extra_gen_cls_kwargs or {}).get("lm_model"), "encoder"):
+    language_model = (extra_gen_cls_kwargs or {}).get("lm_model")
+    if hasattr(language_model, "encoder"):
         raise OptionError(f"--lm-path {args.lm_path}: is no language model; give one, such as a transformer_lm")
+    if language_model is not None and language_model.decoder.dictionary != self.target_dictionary:
+        raise OptionError(
+            f"--lm-path {args.lm_path}: has other words than the target language, or another order of them; train it "
+            "on data that fairseq-preprocess --only-source --srcdict has made with the dictionary of this language"
+        )
     decoding, alignment = DecodingOptions.of(args), getattr(args, "print_alignment", None)
     check_alignment(models, alignment, each=getattr(args, "score_reference", False))  # fairseq's scorer adds all
     if getattr(args, "score_reference", False):
@@ -103,6 +109,13 @@ def _with_plain_options(main: Callable[..., Any], cfg: Any, output_file: Any) ->
         fewer = "less: there are fewer batches, of which a smaller --batch-size makes more"
         need(shards == 1, cfg.dataset, "num_shards", fewer)
         raise
+    except TypeError as error:  # in a split without a target side, fairseq's words of what is missing
+        for name, missing in (("prefix_size", "'NoneType' object is not subscriptable"), ("score_reference", "'prev_")):
+            if missing in str(error) and getattr(cfg.generation, name):
+                raise OptionError(
+                    f"{flag(name)}: split {cfg.dataset.gen_subset} has no references; leave it out"
+                ) from None
+        raise
 
 
 @before
@@ -112,6 +125,14 @@ def _refusing(cfg: Any) -> None:
         raise OptionError("--score-reference: needs references, which fairseq-generate reads; leave it out")
     hard = options.print_alignment != "soft"
     need(hard, options, "print_alignment", "hard; fairseq-generate and fairseq-attn extract write weights")
+    need(options.lm_path is None, options, "lm_path", "left out; fairseq-generate reads a language model")
+    need(not options.prefix_size, options, "prefix_size", "left out: it needs references, which fairseq-generate reads")
+    joining = cfg.common_eval.post_process
+    if options.replace_unk is not None and joining is not None:
+        raise OptionError(
+            f"--replace-unk: fairseq-interactive copies wrong words beside --post-process {joining}; leave one out, or "
+            "use fairseq-attn translate"
+        )
 
 
 @around

@@ -132,6 +132,14 @@ REMEDIES: Tuple[Tuple[str, str], ...] = (
         "--arch: is no model that classifies, which this --task needs; choose han, han_flat or han_mean",
     ),
     (
+        ".*has no attribute 'supported_targets'",
+        "--arch: is no language model, which this --task needs; choose lstm_lm or transformer_lm",
+    ),
+    (
+        ".*'TranslationFromPretrainedBARTTask' object has no attribute 'args'",
+        "--task translation_from_pretrained_bart: cannot train in this fairseq; choose --task translation",
+    ),
+    (
         r"Missing mandatory value: (task\.)?data\b",
         "the data folder is missing: give it as the first word, or as task.data=FOLDER with hydra",
     ),

@@ -1,8 +1,8 @@
 """Numbers in options that fairseq takes as they come, and then fails of, runs on with, or computes nonsense with.
 
 Every tool sets up a task from the section ``task`` of a whole configuration, before anything is built. The numbers of
-all its sections are checked there, from a command line as well as from YAML. A task without a dataclass is not checked,
-nor is the configuration of a checkpoint, which may be older than a range.
+all its sections are checked there, from a command line as well as from YAML. With a task without a dataclass, that of a
+training is checked. The configuration of a checkpoint, which may be older than a range, is not.
 """
 
 import logging
@@ -92,11 +92,18 @@ def _no_number(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     return None
 
 
+@before
+def _checking_around_a_namespace(cfg: Any, *_args: Any, **_options: Any) -> None:
+    if isinstance(cfg.get("task"), Namespace):  # a task without a dataclass does not know the whole configuration
+        check_configuration(cfg)
+
+
 NUMBERS = Patch(
     name="numbers",
     reason="fairseq trains with a dropout of nan, and fails of other numbers with a stack trace",
     wraps={
         "fairseq.tasks:setup_task": _checking,
+        "fairseq.distributed.utils:call_main": _checking_around_a_namespace,
         "fairseq.dataclass.utils:_override_attr": explained(_no_number),
     },
 )

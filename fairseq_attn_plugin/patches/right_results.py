@@ -4,6 +4,7 @@
   ``--required-batch-size-multiple`` (default: 8), so that the BLEU score is that of a part of the test set.
 - ``--diverse-beam-groups`` stops with an IndexError in the first batch that does not begin the data set: numbers of
   sentences are looked up by their place in the data set. They are passed by their place in the batch.
+- ``--no-repeat-ngram-size`` forbids nothing on processors: stock compares padding in place of the last words.
 - ``--replace-unk``: stock opens a file called "@@ " without a file, takes the pairs of an alignment for numbers, and
   looks up positions of subwords among words. Here unknown words are replaced before subwords are joined. Stock scores
   joined translations against references in subwords; here the subwords of references are joined as well.
@@ -14,8 +15,6 @@
   given fairseq's after torch's. SGD then takes steps that are too short by this factor, and the epsilon of Adam counts
   as much more.
 """
-
-from __future__ import annotations
 
 import logging
 from typing import Any, Callable, Dict, List, Optional
@@ -93,6 +92,23 @@ DIVERSE_BEAM = Patch(
     name="diverse_beam",
     reason="--diverse-beam-groups stops in the first batch that does not begin the data set",
     wraps={"fairseq.search:DiverseBeamSearch.step": _by_place},
+)
+
+
+# ---- repeated n-grams
+
+
+@around
+def _of_the_words_so_far(
+    find: Callable[..., Any], self: Any, tokens: Any, lprobs: Any, bsz: int, beam_size: int, step: int
+) -> Any:
+    return find(self, tokens[:, : step + 1], lprobs, bsz, beam_size, step)
+
+
+REPEATED_NGRAMS = Patch(
+    name="repeated_ngrams",
+    reason="--no-repeat-ngram-size has no effect on processors",
+    wraps={"fairseq.ngram_repeat_block:NGramRepeatBlock._no_repeat_ngram": _of_the_words_so_far},
 )
 
 

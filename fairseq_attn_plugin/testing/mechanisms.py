@@ -1,8 +1,6 @@
 """The contract of attention mechanisms (:mod:`fairseq_attn_plugin.attention.base`) and of scores, normalisers and
 biases, which is that of a mechanism with the part in use."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any, Callable, Dict, Iterable, Optional
 

@@ -1,7 +1,5 @@
 """The contract of objectives of latent alignment (:mod:`fairseq_attn_plugin.criterions.objectives`)."""
 
-from __future__ import annotations
-
 from typing import Any, Dict, Sequence, Tuple
 
 import torch

@@ -1,7 +1,5 @@
 """A mechanism under test, and a small batch of sentences and queries for it."""
 
-from __future__ import annotations
-
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch

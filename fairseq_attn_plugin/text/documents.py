@@ -22,8 +22,6 @@ The first row of a text or table may name its columns ``label``, ``text``, ``id`
 A text is split into sentences by :func:`~fairseq_attn_plugin.text.reading.split_sentences`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 import sys

@@ -6,8 +6,6 @@ Each line of a file is an entry, in one of two formats:
     source target                                   for ``fairseq-generate --replace-unk``; one line for each source
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, TextIO, Tuple
 
 from fairseq_attn_plugin.errors import OptionError

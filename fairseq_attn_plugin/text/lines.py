@@ -1,7 +1,5 @@
 """Lines of files that may be anything: compressed, damaged, or with a line longer than the memory."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import csv

@@ -1,7 +1,5 @@
 """Running text: normalised, split into sentences and words by the same rules for training and prediction, shown."""
 
-from __future__ import annotations
-
 import argparse
 import functools
 import re
@@ -81,6 +79,7 @@ def is_lowercase(texts: Sequence[str]) -> bool:
     return all(text == text.lower() for text in texts) and any(text != text.upper() for text in texts)
 
 
+@functools.lru_cache(maxsize=None)
 def moses_tokenizer(language: str) -> Any:
     """The ``tokenize`` of sacremoses. Its own questions about letters at full stops make a set of all letters each
     time, which takes most of the time of lines with several sentences."""

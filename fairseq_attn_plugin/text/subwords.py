@@ -1,7 +1,5 @@
 """Maps subwords of subword-nmt and SentencePiece to the words that they spell."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, Iterable, List, Sequence, Tuple
 

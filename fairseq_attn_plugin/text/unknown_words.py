@@ -4,8 +4,6 @@ Luong et al. 2015, "Addressing the Rare Word Problem in Neural Machine Translati
 (:mod:`fairseq_attn_plugin.patches.right_results`) and ``fairseq-attn translate`` use it.
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .subwords import BPE_MARK, PIECE_MARK, spell, words_of

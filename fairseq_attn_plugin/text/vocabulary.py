@@ -1,7 +1,5 @@
 """Describes a vocabulary in a file, so that the file can be refused with another vocabulary."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any, Dict
 

@@ -1,7 +1,5 @@
 """Reads word vectors from text files of word2vec, fastText or GloVe, for the words of fairseq dictionaries."""
 
-from __future__ import annotations
-
 import io
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``python -m fairseq_attn_plugin.toy_corpus --out FOLDER``."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Sequence

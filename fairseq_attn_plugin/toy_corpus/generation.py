@@ -29,8 +29,6 @@ Every sentence has exactly one translation, so a perfect model reaches 100 BLEU.
 translates from left to right, scores low.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

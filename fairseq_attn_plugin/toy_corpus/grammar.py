@@ -3,8 +3,6 @@
 :mod:`.generation` lists the constructions, :mod:`.word_forms` has the words.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from typing import NamedTuple, Sequence

@@ -5,8 +5,6 @@ syllables, consonant clusters and the letters *þ y w*. The closed classes and t
 grammars are the same for every seed. The stems of the open classes are drawn from the seed.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Callable, NamedTuple, Sequence, TypeVar
 

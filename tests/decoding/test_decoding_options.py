@@ -136,9 +136,36 @@ def test_a_file_that_is_no_model_of_subwords(kind, option, command, tmp_path):
     assert failed.error.startswith(f"{option} {tmp_path / 'file'}: is no model of subwords (")
 
 
-@pytest.mark.parametrize("option", ["--print-alignment soft", "--score-reference"])
+@pytest.mark.parametrize(
+    "option", ["--print-alignment soft", "--score-reference", "--lm-path none.pt", "--prefix-size 3"]
+)
 def test_options_that_interactive_translation_lacks(option, command):
     assert command("interactive", *option.split(), fails=True).error.startswith(f"{option}: ")
+
+
+def test_interactive_translation_copies_no_words_into_joined_ones(command):
+    failed = command("interactive", "--replace-unk", "--print-alignment", "hard", "--remove-bpe", fails=True)
+    assert failed.error.startswith("--replace-unk: fairseq-interactive copies wrong words beside --post-process")
+
+
+@pytest.mark.parametrize("option", ["--prefix-size 2", "--score-reference"])
+def test_options_that_a_split_without_references_lacks(option, zoo, tiny_data, tmp_path):
+    for path in tiny_data.iterdir():
+        if ".xx-yy.yy." not in path.name:
+            (tmp_path / path.name).symlink_to(path)
+    given = [tmp_path, "--user-dir", USER_DIR, "--path", zoo("lstm_soft").last, *option.split(), "-s", "xx", "-t", "yy"]
+    assert run_tool("fairseq-generate", *given, fails=True).error.startswith(
+        f"{option.split()[0]}: split test has no ref"
+    )
+
+
+def test_a_language_model_with_words_in_another_order_is_refused():
+    words = dictionary(15)
+    words.symbols[5:7] = words.symbols[6:4:-1]
+    words.indices = {symbol: number for number, symbol in enumerate(words.symbols)}
+    model = Namespace(decoder=Namespace(dictionary=words))
+    with pytest.raises(OptionError, match="^--lm-path lm.pt: has other words than the target language, or another o"):
+        generator("plugin", models_of("soft"), {"lm_model": model}, lm_path="lm.pt")
 
 
 def test_text_that_is_not_utf8(command, tmp_path):

@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import shutil
 import sys
 
 import pytest
@@ -293,6 +294,17 @@ def test_what_a_training_lacks(tiny_data, tmp_path):
     multilingual = ["--task", "multilingual_translation", "--lang-pairs", "xx-yy"]
     line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, *multilingual), fails=True).error
     assert line.startswith("--task multilingual_translation: needs an --arch with a model for each direction")
+    line = run_tool(
+        *training(tiny_data, "lstm_soft", tmp_path, "--task", "translation_from_pretrained_bart", "--langs", "xx,yy"),
+        fails=True,
+    ).error
+    assert line.startswith("--task translation_from_pretrained_bart: cannot train in this fairseq")
+    shutil.copy(tiny_data / "dict.xx.txt", tmp_path / "dict.txt")
+    shutil.copy(tiny_data / "train.xx-yy.xx.bin", tmp_path / "train.bin")
+    shutil.copy(tiny_data / "train.xx-yy.xx.idx", tmp_path / "train.idx")
+    language = ["--task", "language_modeling", "--disable-validation"]
+    line = run_tool(*training(tmp_path, "lstm_soft", tmp_path / "lm", *language), fails=True).error
+    assert line.startswith("--arch: is no language model, which this --task needs")
     line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, "--ddp-backend", "fully_sharded"), fails=True).error
     assert "fairscale" in line
 

@@ -63,6 +63,12 @@ def test_a_training_is_refused(options, line, tiny_data, tmp_path):
     assert not (tmp_path / "crash.pt").exists()
 
 
+def test_the_numbers_of_a_task_without_a_dataclass(tiny_data, tmp_path):
+    task = ["--task", "translation_multi_simple_epoch", "--lang-pairs", "xx-yy", "--langs", "xx,yy"]
+    assert train(tiny_data, tmp_path, *task, "--dropout", "1.5").startswith("--dropout 1.5: must be at least 0")
+    assert train(tiny_data, tmp_path, *task, "--adm-pairs", "keys").startswith("--adm-pairs keys: --attention soft has")
+
+
 def test_defaults_of_an_architecture_are_not_the_users(tiny_data, tmp_path):
     """The small architectures choose a score and its width, which a Gaussian does not have."""
     train(tiny_data, tmp_path, "--arch", "attn_lstm_small", "--attention", "gaussian", fails=False)

@@ -7,8 +7,6 @@ alignments must describe the same sentences::
     print(error_table(evaluate(systems, read_gold("test.align"))))
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 

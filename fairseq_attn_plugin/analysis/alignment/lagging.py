@@ -9,8 +9,6 @@ tau the first t with g(t) = S (T if there is none):
 A writer who keeps pace from the first word on has an AL near 1; one who reads the whole source first has S.
 """
 
-from __future__ import annotations
-
 from typing import List, Optional, Sequence, Tuple
 
 import numpy as np

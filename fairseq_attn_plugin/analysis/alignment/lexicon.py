@@ -10,8 +10,6 @@ whatever the model attends to there, so that a decoder can look up the end. A wo
 one without letters, a lone blank of SentencePiece. P(e | f) = c(f, e) / sum_e c(f, e).
 """
 
-from __future__ import annotations
-
 from typing import Dict, Iterable, List, Optional
 
 import numpy as np

@@ -14,8 +14,6 @@ word to one target word. :func:`symmetrize` joins both (Och and Ney 2003; Koehn,
 is more precise, the union covers more words.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from typing import Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple

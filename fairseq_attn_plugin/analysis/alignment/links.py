@@ -3,8 +3,6 @@
 A link is a pair (i, j) of source word i and target word j, counted from 0.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 

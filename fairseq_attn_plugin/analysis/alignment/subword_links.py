@@ -5,8 +5,6 @@ the one is linked to every subword of the other. fairseq silently drops the link
 beyond its end. The functions here check every link and name the line.
 """
 
-from __future__ import annotations
-
 import argparse
 from itertools import zip_longest
 from pathlib import Path

@@ -5,8 +5,6 @@ to colorblind people" (2008). matplotlib takes each character from the first fon
 version 3.6 on).
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
@@ -96,7 +94,6 @@ def canvas(salt: str, size: Tuple[float, float]) -> Iterator[Any]:
     The text in an SVG stays text, and the same picture with the same ``salt``, of the identifiers in it, gives the same
     file. ``size`` is in inches.
     """
-    # the object interface only: pyplot keeps state and looks for a display
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

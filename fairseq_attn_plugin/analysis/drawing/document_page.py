@@ -10,8 +10,6 @@ and T p_w sqrt(S p_s) for a word, has the shade log(r) / log(8), at least 0 and 
 colour, and shades mean the same in all documents.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, List, NamedTuple, Optional, Sequence
 

@@ -1,7 +1,5 @@
 """Draws attention matrices as heatmaps, side by side on one scale."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from pathlib import Path

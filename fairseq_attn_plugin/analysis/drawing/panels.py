@@ -7,8 +7,6 @@ A sentence has one panel for each file. A latent alignment model has one for its
     heatmaps(panels, "figure.pdf")
 """
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 

@@ -1,7 +1,5 @@
 """Writes extracted attention to a file, and resumes an interrupted extraction; that of a model folder is made once."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from contextlib import closing
 from pathlib import Path

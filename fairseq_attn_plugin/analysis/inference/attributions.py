@@ -26,8 +26,6 @@ do not depend on z. A latent alignment model has this posterior of its own. A so
 one encoding, so that p(y_t | j) is what its output layer makes of it.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import groupby
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence

@@ -5,8 +5,6 @@ An average of the last or best checkpoints translates a little better than one o
 optimiser.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple

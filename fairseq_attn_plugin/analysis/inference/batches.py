@@ -1,10 +1,8 @@
 """Sentences in the form of a model's input, and the targets to force: references, or what the models translate."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from itertools import islice
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple, TypeVar
 
 import torch
 from fairseq import utils
@@ -63,13 +61,7 @@ def _pads_left(loaded: LoadedModels) -> bool:
 
 
 def targeted_blocks(
-    loaded: LoadedModels,
-    sentences: Any,
-    block: int,
-    start: int = 0,
-    beam: Optional[int] = None,
-    generation: Mapping[str, Any] = {},
-    max_tokens: int = 4000,
+    loaded: LoadedModels, sentences: Any, extraction: Any, block: int, start: int = 0
 ) -> Iterator[List[SourceSentence]]:
     """Yields the sentences of a corpus with the targets to force, ``block`` sentences at a time, in their order.
 
@@ -78,22 +70,21 @@ def targeted_blocks(
     Args:
         loaded: the models
         sentences: :class:`~.sentences.SplitSentences` or :class:`~.sentences.TextSentences`
+        extraction: :class:`~.extraction.Extraction`; without ``beam`` the targets are the references
         block: sentences in memory
         start: number of the first sentence
-        beam: width of the search; None takes the references
-        generation: further options of fairseq's generator
-        max_tokens: subwords in a batch of the search
 
     Raises:
         OptionError: a reference is missing
     """
-    generator = None if beam is None else generator_of(loaded, beam, generation)
+    beam = extraction.beam
+    generator = None if beam is None else generator_of(loaded, beam, extraction.generation)
     limits, reading = loaded.limits, sentences(start)
     while read := list(islice(reading, block)):
         ready = [one for one in read if _fits(one, limits, beam is None)]
         if generator is not None:
             found: List[SourceSentence] = []
-            for batch in batches_of(ready, max_tokens, beam or 1):
+            for batch in batches_of(ready, extraction.max_tokens, beam or 1):
                 found += _best_of(loaded, generator, batch)
             ready = sorted((one for one in found if _fits(one, limits, True)), key=lambda one: one.id)
         elif any(one.target is None for one in ready):

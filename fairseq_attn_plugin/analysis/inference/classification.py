@@ -11,8 +11,6 @@ The weights of the words of a sentence sum to one. A flat model has no sentence 
 over the document.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import dataclass

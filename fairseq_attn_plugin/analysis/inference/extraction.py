@@ -12,8 +12,6 @@ The attention of a translation is always that of one forward pass in which the t
 function of source and translation for every model, however the translation was found.
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from torch import Tensor
@@ -70,8 +68,7 @@ def extract(loaded: LoadedModels, sentences: Any, extraction: Extraction = FORCE
     where, beam = f"--path {loaded.path}", extraction.beam
     given = weight_names(loaded.models)
     others = [name for name in extraction.names(loaded.models) if name not in given]
-    search = (beam, extraction.generation, extraction.max_tokens)
-    for block in targeted_blocks(loaded, sentences, BLOCK, start, *search):
+    for block in targeted_blocks(loaded, sentences, extraction, BLOCK, start):
         found: List[Record] = []
         for batch in batches_of(block, extraction.max_tokens):
             sample = collated(loaded, batch)

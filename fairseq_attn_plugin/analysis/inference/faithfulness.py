@@ -12,8 +12,6 @@ where the model is flat), which share the word attention, and the sentences of a
 attention. A value of a sentence is the sum over its words; only leave-one-out takes the whole sentence out.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from functools import partial
 from itertools import combinations, islice
@@ -163,8 +161,7 @@ def faithfulness(
     """
     means, generator = Means(), torch.Generator().manual_seed(options.seed)
     numbers = np.random.default_rng(options.seed)
-    search = (extraction.beam, extraction.generation, extraction.max_tokens)
-    for ready in targeted_blocks(loaded, sentences, BLOCK, 0, *search):
+    for ready in targeted_blocks(loaded, sentences, extraction, BLOCK):
         records = list(extract(loaded, lambda start, ready=ready: iter(ready), extraction._replace(beam=None)))
         units = [source_units(loaded, one) for one in ready]
         attention = [_of_units(record.attention, groups) for record, groups in zip(records, units)]

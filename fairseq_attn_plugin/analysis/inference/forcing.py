@@ -1,7 +1,5 @@
 """Forces translations through models of fairseq: their log probabilities, their attention, and gradients of sources."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from functools import partial

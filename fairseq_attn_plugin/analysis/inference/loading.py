@@ -1,7 +1,5 @@
 """Loads trained translation models and the data splits that they read."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

@@ -3,8 +3,6 @@
 Every subcommand that loads a model has them. They are kept from torch, which loads slowly.
 """
 
-from __future__ import annotations
-
 import os
 import traceback
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """Converts a line of text into the tokens of a model, as fairseq-interactive does, and back."""
 
-from __future__ import annotations
-
 import argparse
 from argparse import Namespace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads the sentences of a binarised split or of a text file in the form of a model's input."""
 
-from __future__ import annotations
-
 import os
 import zlib
 from itertools import islice, zip_longest

@@ -1,7 +1,5 @@
 """What a translator returns, and the bounds of what it takes."""
 
-from __future__ import annotations
-
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from fairseq_attn_plugin.analysis.records.record import Record, shown_units

@@ -3,8 +3,6 @@
 A word of an output is marked unless difflib's ``SequenceMatcher`` matches it with a word of the reference. Between two
 matches stand the other words of the output, or, if there are none, the missing words of the reference."""
 
-from __future__ import annotations
-
 import functools
 from difflib import SequenceMatcher
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple

@@ -4,8 +4,6 @@ The correlations are Spearman's rho and Kendall's tau-b with sentence chrF. Thei
 and 97.5 per cent quantiles over samples of the sentences with replacement.
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np

@@ -22,8 +22,6 @@ them (clipped matches of bags of words). For a bin with m matches, o words in th
 precision m / o, recall m / r, F = 2 m / (o + r), as in Neubig et al. 2019, "compare-mt". These bins are ranges of n(w).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass

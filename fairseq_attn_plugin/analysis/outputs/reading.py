@@ -5,8 +5,6 @@ A file is one of three kinds: a file of ``fairseq-attn extract`` (``.jsonl``), t
 first kind, and the lines the second.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -16,8 +16,6 @@ The scores are sacrebleu's. Its own tests take one output per system: its approx
 same p, its bootstrap about half of it, since that looks at one side of the distribution.
 """
 
-from __future__ import annotations
-
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np

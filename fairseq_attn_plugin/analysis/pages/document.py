@@ -3,8 +3,6 @@
 The cells of :func:`markdown_table` are already formatted and escaped, by :func:`plain`.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import re

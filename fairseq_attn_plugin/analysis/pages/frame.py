@@ -5,8 +5,6 @@ Content-Security-Policy blocks all outside sources and runs only the script that
 sentence remains text.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

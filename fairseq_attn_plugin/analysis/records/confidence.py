@@ -12,8 +12,6 @@ through Attention", MT Summit XVI) calls them coverage deviation penalty, CDP, a
 or a column without weight has entropy 0. The sum of an empty sentence is 0.
 """
 
-from __future__ import annotations
-
 from typing import Dict, NamedTuple, Optional
 
 import numpy as np

@@ -10,8 +10,6 @@ A file is JSON lines: the header in the first line, one sentence in each followi
 :func:`check_same` pair the sentences of two files.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict

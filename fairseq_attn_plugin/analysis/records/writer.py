@@ -1,7 +1,5 @@
 """Writes records to a file, and resumes an interrupted extraction."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Builds a report on a folder of trained systems: extracts attention, then writes ``report.md`` and ``report.html``."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """The sections of a report: scores, frequencies, examples, alignments, heatmaps."""
 
-from __future__ import annotations
-
 import importlib
 import platform
 from functools import partial

@@ -30,8 +30,6 @@ The votes are also counted by offset o = j - round(c_t): first choices, and mass
 the weights of all words of its sentence. A voter gives nothing to an offset outside its sentence.
 """
 
-from __future__ import annotations
-
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np

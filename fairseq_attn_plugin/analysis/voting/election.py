@@ -12,8 +12,6 @@ for each offset. :func:`describe` gives the JSON content that ``--gaussian-elect
     recommended  rule; mean, sigma, distance fitted to the votes inside its windows
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, List, NamedTuple, Sequence
 
 import numpy as np

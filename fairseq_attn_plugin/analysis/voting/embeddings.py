@@ -15,8 +15,6 @@ In all arrays a row belongs to a word of a fairseq dictionary. It has length one
 Special symbols never have a vector.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any, List, NamedTuple, Sequence, Tuple
 

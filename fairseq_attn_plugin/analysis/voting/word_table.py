@@ -32,8 +32,6 @@ extension; 0 by default) is subtracted from the reward of every hop. Between the
 choice: it stops before words that are not worth their cost, unless better ones follow.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from typing import Any, Tuple

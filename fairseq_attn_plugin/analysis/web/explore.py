@@ -4,8 +4,6 @@ The one file contains sentences, weights, style and script. Weights are stored i
 their sentence, two characters each. The page joins subwords to words as :meth:`.Record.word_attention` does.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import groupby, islice
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple

@@ -4,8 +4,6 @@ It is for one reader, on this machine: it listens on 127.0.0.1, refuses what a p
 requests of a bounded length.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from http import HTTPStatus

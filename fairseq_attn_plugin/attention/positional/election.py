@@ -15,8 +15,6 @@ position before its own. That is taken for a slip.
 The table is part of the checkpoint, and overrides the table of whoever loads it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Dict, List, Optional

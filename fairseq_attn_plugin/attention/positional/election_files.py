@@ -1,7 +1,5 @@
 """Reads the files of elections: rule, sigma, mean and ratio of Gaussian attention, and other values in JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any, Dict, NamedTuple

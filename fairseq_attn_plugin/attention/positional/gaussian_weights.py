@@ -8,8 +8,6 @@ For step t (from 0) of a sentence with n source positions, p = n - 1 of them wor
 with sum_j a_tj = 1, or max_j a_tj = 1. After the centre has reached the last position all steps have the same weights.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple, Optional, Tuple
 

@@ -8,8 +8,6 @@ attention is aligned as ``fairseq-attn align`` does it. Precision is measured on
 F1 is their harmonic mean. The links of another aligner in the place of gold ones show how much two aligners agree.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from typing import List, Sequence

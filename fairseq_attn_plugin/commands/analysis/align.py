@@ -16,8 +16,6 @@ Two uses are for supervised attention. ``--into-data`` puts links of subwords in
 ``fairseq-preprocess --align-suffix``.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from pathlib import Path

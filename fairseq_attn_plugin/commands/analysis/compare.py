@@ -5,8 +5,6 @@
 The command prints Markdown, or writes a page to ``--out``.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -7,8 +7,6 @@ with, the model's own mean log probability and minus the length of the source. W
 correlation of each measure with sentence chrF. ``--json`` has the measures of each sentence.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from typing import Any, Dict, List, Optional

@@ -12,8 +12,6 @@ With ``--agent`` no vote is held. An agent learns by Q-learning which source wor
 table is written for ``--election-table``: :mod:`fairseq_attn_plugin.analysis.voting.word_table`.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

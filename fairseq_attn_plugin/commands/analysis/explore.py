@@ -3,8 +3,6 @@
 fairseq-attn explore soft.jsonl structured=structured.jsonl --out attention.html
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -11,8 +11,6 @@ Memory does not grow with the corpus. An interrupted command resumes when it is 
 options.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 
@@ -49,7 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="matrices of fairseq-attn align to write beside the attention: bayes (posterior), saliency, loo",
     )
     parser.add_argument("--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch (default: 4000)")
-    parser.add_argument("--overwrite", action="store_true", help="replace FILE and any interrupted extraction into it")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace FILE, and what an extraction with other options has begun"
+    )
     add_decoding_options(parser)
     add_text_options(parser)
 

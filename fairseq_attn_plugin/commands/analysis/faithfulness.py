@@ -8,8 +8,6 @@ Jensen-Shannon divergence of attention and other attributions, the change of p(y
 taken out, and what other weights lead to the same prediction. One batch of sentences is in memory at a time.
 """
 
-from __future__ import annotations
-
 import argparse
 from itertools import islice
 from typing import Any, Dict, Iterator, Tuple

@@ -5,8 +5,6 @@
 :mod:`fairseq_attn_plugin.analysis.outputs.frequency` defines the counts.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from typing import Collection, Dict

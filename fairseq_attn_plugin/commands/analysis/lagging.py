@@ -8,8 +8,6 @@ encoder need the whole source: only with a unidirectional one (--arch attn_lstm)
 are read are all that the translation has seen.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys

@@ -8,8 +8,6 @@ several files are added. A line has source, target, probability and count, with 
 :mod:`fairseq_attn_plugin.analysis.alignment.lexicon` has the formulas.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -8,8 +8,6 @@ posterior. ``--gold`` draws sure links as solid boxes and possible links as dash
 :mod:`fairseq_attn_plugin.analysis.drawing.panels` provides these steps as functions.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

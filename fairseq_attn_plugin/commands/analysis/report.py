@@ -12,8 +12,6 @@ changed report continues quickly. A system that cannot be read is named in the r
 translations are the text files in ``REPORT/outputs``, a line for each sentence.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import sys

@@ -1,8 +1,6 @@
 """Objectives that sum over all alignments exactly, and exact values for validation; ``first-order`` sums over those of
 ``--arch lstm_latent_first_order``."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, Optional
 
 import torch

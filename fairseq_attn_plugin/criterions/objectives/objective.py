@@ -5,8 +5,6 @@ fields of a dataclass with a ``prefix``, like the options of a mechanism; the fu
 Beside these are samples, entropies and divergences of distributions over source positions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Type
 

@@ -5,8 +5,6 @@ In the score-function estimators the reward log p(y|z) - baseline is detached. T
 gradient of log p(y|z). The KL is always exact.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Callable, Optional, Tuple
 

@@ -14,8 +14,6 @@ The marginal over the K most probable positions in training is that of Shankar, 
 easy hard attention for sequence to sequence learning".
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Iterator, Tuple
 

@@ -10,8 +10,6 @@ have names, since a graph has no tuples. Where the modules have a form for graph
 (:mod:`fairseq_attn_plugin.ops.devices`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """The recurrent encoder of all translation models of this package: LSTM or GRU."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, List, Optional, Tuple
 

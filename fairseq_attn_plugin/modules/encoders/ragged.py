@@ -6,8 +6,6 @@ Here all sequences are sorted by length and cut into blocks. The shortest sequen
 times the length of the longest, so that at most 1 / fill times the real elements are computed, in few calls.
 """
 
-from __future__ import annotations
-
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 import numpy as np

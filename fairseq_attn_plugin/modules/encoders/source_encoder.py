@@ -10,8 +10,6 @@
 - ``rows`` ``[R]``, the sentence of each row of the decoder
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, Optional, Tuple
 
 import torch

@@ -1,7 +1,5 @@
 """An encoder of stock fairseq, or of any other plugin, in the place of ours: ``--encoder-arch``."""
 
-from __future__ import annotations
-
 from typing import Any, Dict, Optional
 
 import torch

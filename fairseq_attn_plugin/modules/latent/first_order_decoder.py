@@ -11,8 +11,6 @@ is exact. In a search each hypothesis carries b and the state of its last step. 
 the filter a_t(j), proportional to b_t(j) p(y_t | z_t = j), from which the next b is predicted.
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch

@@ -1,7 +1,5 @@
 """What the objectives and the prediction of a model with a latent alignment are computed from."""
 
-from __future__ import annotations
-
 from typing import Dict, NamedTuple, Optional, Tuple
 
 import torch.nn.functional as F

@@ -14,8 +14,6 @@ The decoder runs the recurrence first; :mod:`fairseq_attn_plugin.ops.likelihoods
 (t, j).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Dict, Optional, Tuple
 

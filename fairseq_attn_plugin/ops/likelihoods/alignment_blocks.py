@@ -14,8 +14,6 @@ Shapes: B sentences, N source positions, T steps, K alignments of a step, D unit
 are True on padding.
 """
 
-from __future__ import annotations
-
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 import torch

@@ -16,8 +16,6 @@ p(z_t | z_{t-1}) is renormalised over the positions from i on.
 Shapes: B sentences, N source positions, T steps.
 """
 
-from __future__ import annotations
-
 from typing import List, NamedTuple, Optional, Tuple
 
 import torch

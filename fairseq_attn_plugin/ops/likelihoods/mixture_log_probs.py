@@ -1,7 +1,5 @@
 """The predictions of latent alignment models: log probabilities of all words, mixed over alignments."""
 
-from __future__ import annotations
-
 from typing import Optional, Tuple
 
 import torch

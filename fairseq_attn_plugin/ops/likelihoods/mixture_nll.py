@@ -10,8 +10,6 @@ with its gradients (:mod:`.nll_sums`). The result must therefore be a scalar: th
 only scales the gradients of the forward pass.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Optional, Tuple, Type
 
 import torch

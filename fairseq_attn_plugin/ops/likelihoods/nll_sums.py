@@ -4,8 +4,6 @@ A block of :mod:`.alignment_blocks` holds everything that its share of a loss de
 together with its logits (:mod:`.vocabulary_loss`), which are then freed.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Optional, Tuple
 
 import torch

@@ -17,8 +17,6 @@ projections. Both parts are shifted by their maxima. If one sum Z_tj is then so 
 been lost, all pairs are computed one by one instead.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Optional, Tuple
 
 import torch

@@ -17,8 +17,6 @@ products. The logits come as z log2 e from their product, because a processor co
 e^x. They are not shifted by their maximum, unless a sum S_r is out of the safe range.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import repeat
 from typing import Any, Dict, Iterable, NamedTuple, Optional, Tuple

@@ -22,8 +22,6 @@ Three observations make this fast:
   gives the derivative of the sums from T_p'(x) = p U_{p-1}(x).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Iterator, NamedTuple, Optional, Sequence, Tuple
 

@@ -15,8 +15,6 @@ the inner sum by Clenshaw's recurrence. Compiling takes seconds. :func:`sums_of_
 programs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from functools import lru_cache

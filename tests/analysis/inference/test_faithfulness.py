@@ -22,7 +22,7 @@ from fairseq_attn_plugin.analysis.inference.attributions import (
     source_units,
 )
 from fairseq_attn_plugin.analysis.inference.batches import collated, targeted_blocks
-from fairseq_attn_plugin.analysis.inference.extraction import extract
+from fairseq_attn_plugin.analysis.inference.extraction import Extraction, extract
 from fairseq_attn_plugin.analysis.inference.faithfulness import (
     Means,
     Measuring,
@@ -166,10 +166,10 @@ def test_saliency(tiny_data, monkeypatch):
 def test_translations_longer_than_a_model_allows_are_left_out(tiny_data, monkeypatch):
     loaded = loaded_of(tiny_data, "lstm_soft")
     corpus = SplitSentences(loaded, "test", references=False)
-    (whole,) = targeted_blocks(loaded, corpus, 40, beam=2)
+    (whole,) = targeted_blocks(loaded, corpus, Extraction(beam=2), 40)
     longest = max(len(one.target) for one in whole)
     monkeypatch.setattr(type(loaded), "limits", (1e5, longest - 1))
-    (ready,) = targeted_blocks(loaded, corpus, 40, beam=2)
+    (ready,) = targeted_blocks(loaded, corpus, Extraction(beam=2), 40)
     assert [one.id for one in ready] == [one.id for one in whole if len(one.target) < longest]
     assert [one.id for one in ready] == [one.id for one in extract(loaded, lambda start: iter(ready))]
 
