@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+import torch
 
 from fairseq_attn_plugin import cli
 from fairseq_attn_plugin.analysis.inference.translator import Translator
@@ -37,6 +38,7 @@ def test_the_folder_needs_nothing_else(folder, tmp_path):
     assert sorted(path.name for path in copy.glob("[!at]*")) == [
         *("bpe.codes", "dict.xx.txt", "dict.yy.txt", "model.pt", "settings.json")
     ]
+    assert torch.load(copy / "model.pt", weights_only=False)["last_optimizer_state"] is None
     assert found.detokenizer()("leb , ama !") == "leb, ama!"
     scores = {"scores": {"bleu": {"signature": "nrefs:1|tok:zh|version:2"}}}
     tokenizers = [one.bleu_tokenizer for one in (found, found._replace(settings={**found.settings, **scores}))]

@@ -44,7 +44,6 @@ def test_two_processes_do_not_write_one_file(tmp_path):
     assert path.read_text() == "first, whole" and list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_full_disk_is_named_where_torch_speaks_of_its_format(tmp_path):
     """torch's writer raises RuntimeError from what the stream raised."""
     file, failure = tmp_path / "m.pt", "--out m.pt: cannot be written"
@@ -55,6 +54,7 @@ def test_a_full_disk_is_named_where_torch_speaks_of_its_format(tmp_path):
         raise RuntimeError("another fault")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_what_is_no_file_is_written_to_and_stays(tmp_path):
     """A pipe in the place of /dev/null, which a test that failed would take from the whole machine."""
     path = tmp_path / "pipe"

@@ -303,6 +303,15 @@ def no_subwords(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     return f"{flag(name)} {getattr(arguments['cfg'], name)}: is no model of subwords ({error})" if unreadable else None
 
 
+def no_dictionary(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
+    """A dictionary that cannot be read: fairseq names a line of it, but not the file."""
+    path = arguments["f"]
+    if not isinstance(path, str) or isinstance(error, OSError) or path in str(error):
+        return None
+    reason = str(error).split(". ")[0]
+    return f"{path}: is no dictionary of fairseq ({reason}); give the one of the training and of its data"
+
+
 def no_group(error: Exception, arguments: Dict[str, Any]) -> Optional[str]:
     """Processes that cannot meet; torch names no option."""
     given = arguments["cfg"].distributed_training
@@ -345,6 +354,7 @@ ERRORS = Patch(
         "fairseq.options:parse_args_and_arch": explained(no_architecture),
         "fairseq.file_utils:load_archive_file": _found,
         "fairseq.trainer:Trainer.save_checkpoint": _unless_refused,
+        "fairseq.data.dictionary:Dictionary.add_from_file": explained(no_dictionary),
         "fairseq.search:LexicallyConstrainedBeamSearch.init_constraints": explained(no_constraints),
         "fairseq.data.encoders.subword_nmt_bpe:SubwordNMTBPE.__init__": explained(no_subwords),
         "fairseq.data.encoders.sentencepiece_bpe:SentencepieceBPE.__init__": explained(no_subwords),

@@ -102,7 +102,8 @@ DIVERSE_BEAM = Patch(
 def _of_the_words_so_far(
     find: Callable[..., Any], self: Any, tokens: Any, lprobs: Any, bsz: int, beam_size: int, step: int
 ) -> Any:
-    return find(self, tokens[:, : step + 1], lprobs, bsz, beam_size, step)
+    found = find(self, tokens[:, : step + 1], lprobs.clone(), bsz, beam_size, step)
+    return torch.where(found.isneginf().all(1, keepdim=True), lprobs, found)  # words of a prefix may repeat
 
 
 REPEATED_NGRAMS = Patch(

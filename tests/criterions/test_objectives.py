@@ -155,7 +155,7 @@ def test_stochastic_gradients_have_the_exact_mean(name, exact, options):
     assert_mean(samples["memory"] / batch.target.size(1), expected["memory"])
     for value, wanted in ((terms.loss, reference.loss), (terms.reconstruction, reference.reconstruction)):
         torch.testing.assert_close(value / batch.target.numel(), wanted, rtol=0.02, atol=0.02)
-    # no sampling noise is left where everything is summed
+    # the gradient of q is one of samples; hard-reinforce has no q
     spread = samples["posterior_scores"].flatten(0, 1).std(0)
     assert (spread > 1e-6).any() or name == "hard-reinforce"
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from fairseq import search
 from in_process import run_tool
-from models_for_tests import dictionary
+from models_for_tests import build, dictionary
 from refusals import refuses
 from test_search import final, generator, models_of
 
@@ -64,6 +64,8 @@ def test_options_that_another_search_lacks(options):
     for engine, others, why in (("stock", {}, "engine stock"), ("plugin", {"diversity_rate": 0.5}, "DiverseSiblings")):
         with pytest.raises(OptionError, match=f"^--.*: .*{why}.*; leave it out"):
             generator(engine, final(*models_of("soft")), **others, **options)
+    with pytest.raises(OptionError, match="^--.*: .*model of another package.*; leave it out"):
+        generator("plugin", [build("lstm")], **options)
 
 
 @refuses(

@@ -1,5 +1,6 @@
 """fairseq-attn export: raw text in, the translations of fairseq-generate out, without torch and fairseq."""
 
+import functools
 import hashlib
 import io
 import json
@@ -424,6 +425,15 @@ def given(content, program, monkeypatch):
     program()
     sys.stdout.flush()
     return out.getvalue().decode()
+
+
+def test_the_program_copies_unknown_words_on_demand(exported, monkeypatch):
+    asked, readable = [], Translator._readable
+    monkeypatch.setattr(Translator, "_readable", lambda *words: asked.append(words[3]) or readable(*words))
+    for options in ([], ["--replace-unknown"]):
+        command = ["--folder", str(exported("reversal")), *options]
+        given(b"ama\n", functools.partial(runtime.main, command), monkeypatch)
+    assert asked == [False, True]
 
 
 def test_a_line_that_is_too_long_costs_no_other(exported, zoo, tiny_data, lines, tmp_path, monkeypatch, capsys):

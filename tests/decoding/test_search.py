@@ -248,7 +248,8 @@ def test_no_ngram_is_repeated(size):
 
 def test_words_of_a_prefix_may_repeat_an_ngram():
     prefix = torch.tensor([[5, 6, 5, 6], [7, 7, 7, PAD], [PAD] * 4] * 3)
-    ours, _ = both(models_of("soft"), prefix=prefix, no_repeat_ngram_size=2)
+    ours, theirs = both(models_of("soft"), prefix=prefix, no_repeat_ngram_size=2)
+    assert assert_same(ours, theirs)
     for given, hypotheses in zip(prefix, ours):
         given = given[given.ne(PAD)].tolist()
         for words in (one["tokens"].tolist() for one in hypotheses):
@@ -313,6 +314,35 @@ def test_other_searches_are_those_of_fairseq(named, options, caplog):
     assert assert_same(*both(models_of("soft"), constraints_tensor=wanted, **options))
     (line,) = [record.getMessage() for record in caplog.records if "decoding" in record.name]
     assert line.startswith(named + ": fairseq's own search is used")
+
+
+class Language(torch.nn.Module):
+    """A language model that prefers one word."""
+
+    decoder = Namespace(dictionary=fake_task().target_dictionary)
+
+    def forward(self, tokens):
+        return 3.0 * torch.eye(len(self.decoder.dictionary))[7].expand(*tokens.shape, -1)
+
+    def get_normalized_probs(self, output, log_probs, sample=None):
+        return output.log_softmax(-1)
+
+
+def test_a_language_model_is_searched_with_by_fairseq(caplog):
+    assert assert_same(*both(models_of("soft"), extra={"lm_model": Language(), "lm_weight": 0.5}))
+    (line,) = [record.getMessage() for record in caplog.records if "decoding" in record.name]
+    assert line.startswith("--lm-path: fairseq's own search is used")
+
+
+def test_no_ngram_is_repeated_in_fairseqs_own_search():
+    models = models_of("soft")
+    models[0].decoder.fc_out.bias.data[EOS] -= 9
+    repeated = []
+    for size in (0, 2):
+        found = generator("plugin", models, diverse_beam_groups=2, no_repeat_ngram_size=size).generate(models, sample())
+        pairs = [list(zip(words, words[1:])) for listed in words_of(found) for words in listed]
+        repeated.append(sum(len(one) > len(set(one)) for one in pairs))
+    assert repeated[0] > 0 and repeated[1] == 0
 
 
 def test_other_models_keep_the_generator_of_fairseq():

@@ -128,9 +128,15 @@ def test_translations_consist_of_its_words(beam, file, monkeypatch):
 
 
 def test_some_models_have_none(file):
-    for models in (models_of("adaptive softmax"), [build("attn_lstm", copy_attention=True)]):
+    for models in (
+        final(*models_of("adaptive softmax")),
+        final(build("attn_lstm", copy_attention=True)),
+        final(build("lstm_latent_first_order_small", attention="soft")),
+        [one.half() for one in final(*models_of("soft"))],
+        models_of("soft"),  # as in training, for --eval-bleu
+    ):
         with pytest.raises(OptionError, match=f"^--shortlist {file}: .*takes none"):
-            generator("plugin", final(*models), shortlist=file)
+            generator("plugin", models, shortlist=file)
 
 
 @pytest.mark.parametrize(

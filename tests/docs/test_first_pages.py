@@ -5,6 +5,10 @@ import statistics
 
 import pytest
 
+from fairseq_attn_plugin.analysis.inference.translation import MOST_CHARACTERS
+from fairseq_attn_plugin.analysis.web.explore import FIRST
+from fairseq_attn_plugin.analysis.web.server import MOST_BYTES
+
 from documentation import REPO, fenced, run_script, runs_of
 
 PAGE = REPO / "docs/start/from-fairseq.md"
@@ -70,3 +74,9 @@ def _mean(epochs, name):
     runs = runs_of(f"multi30k-de-en-epoch{epochs}-lr3e-3", name)
     assert len(runs) == 3
     return f"{statistics.mean(one['bleu']['tokenized']['score'] for one in runs):.2f}"
+
+
+def test_limits_of_the_pages_are_those_of_the_code():
+    page = (REPO / "docs/analysis/pages.md").read_text(encoding="utf-8")
+    assert f"the first {FIRST:,} sentences" in page
+    assert f"at most {MOST_BYTES:,} bytes, a text {MOST_CHARACTERS:,} characters" in page

@@ -313,6 +313,7 @@ def test_wrong_options_of_the_criterion(options):
     ({"posterior_layers": 0}, "--posterior-layers 0.*at least 1"),
     ({"posterior_normalizer": "sparse"}, "--posterior-normalizer sparse.*sparsemax"),
     ({"attention": "sigmoid"}, "--attention sigmoid: .*no prior of an alignment"),
+    ({"attention": "mocha"}, "--attention mocha: has expectations in training and choices in translation"),
     ({"attention": "local-p"}, "--attention local-p: .*no prior of an alignment"),
     ({"attention": "structured"}, "--attention structured: .*no prior of an alignment.*--structured-scale 1 they do"),
     ({"attention": "election"}, "--attention election: .*no prior of an alignment.*--attention gaussian"),

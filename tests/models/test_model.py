@@ -67,12 +67,13 @@ def test_half_precision_trains_finitely(attention, feeding, dtype):
 @pytest.mark.parametrize("attention", [*names(), *BIASED])
 def test_autocast(attention):
     model = make(attention, dtype=torch.float32).train()
+    model.decoder.attention.noise = 0.0  # another number in each pass
     source = pad_batch(LENGTHS)
     expected, _ = model(source, None, targets())
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits, _ = model(source, None, targets())
     logits.float().pow(2).mean().backward()
-    torch.testing.assert_close(logits.float(), expected, rtol=0.1, atol=0.1)
+    torch.testing.assert_close(logits.float(), expected, rtol=0, atol=0.02 * float(expected.detach().abs().max()))
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 

@@ -130,7 +130,7 @@ def test_a_block_at_a_time(tiny_data, monkeypatch):
 
     records = extract(loaded, Watched(loaded, "test"), start=3)
     assert next(records).id == 3 and len(read) == 7
-    for one, other in zip(whole[4:], records):
+    for one, other in zip(whole[4:], records, strict=True):
         assert one.id == other.id
         np.testing.assert_allclose(one.attention, other.attention, atol=2e-6)
 
@@ -166,7 +166,7 @@ def test_hypotheses_are_those_of_fairseq_generate(tiny_data, checkpoint, tmp_pat
     assert records.header.options["generation"] == search
     printed = generate(tiny_data, checkpoint, "--beam", 3, "--print-alignment", "soft")
     references = (tiny_data.parent / "text" / "test.yy").read_text().splitlines()
-    for record, reference in zip(records, references):
+    for record, reference in zip(records, references, strict=True):
         attention = [[float(p) for p in row.split(",")] for row in printed["A"][record.id][0].split()]
         assert " ".join(record.target) == printed["H"][record.id][1] and record.reference == reference
         np.testing.assert_allclose(record.attention, attention, atol=2e-4)  # printed with 4 digits
@@ -216,7 +216,8 @@ def test_text_gives_what_the_split_gives(tiny_data, checkpoint, tmp_path, capsys
     (tmp_path / "codes").write_text("#version: 0.2\na m\nam a</w>\n")
     command = ["extract", str(tiny_data), "--path", str(checkpoint), "--cpu", "--source-text", str(text / "test.xx")]
     cli.main([*command, "--target-text", str(text / "test.yy"), "--out", str(tmp_path / "text.jsonl")])
-    for one, other in zip(open_records(tmp_path / "text.jsonl"), extract(loaded, SplitSentences(loaded, "test"))):
+    of_split = extract(loaded, SplitSentences(loaded, "test"))
+    for one, other in zip(open_records(tmp_path / "text.jsonl"), of_split, strict=True):
         assert (one.source, one.target) == (other.source, other.target)
         np.testing.assert_allclose(one.attention, other.attention, atol=1e-5)  # five digits are written
     command += ["--bpe-codes", str(tmp_path / "codes"), "--case", "lower", "--tokenizer", "moses", "--beam", "1"]

@@ -121,7 +121,7 @@ def test_a_batch_has_the_attention_of_each_sentence_alone(tiny_data, zoo):
     texts = ["ama bel", "ama zzz cor dun esk fim", "bel"]
     for name in ("lstm", "reversal"):
         made = Translator(str(tiny_data), str(zoo(name).last), beam=2, cpu=True)
-        for text, (one, *_) in zip(texts, made.translate_all(texts, nbest=2)):
+        for text, (one, *_) in zip(texts, made.translate_all(texts, nbest=2), strict=True):
             alone = made(text)[0]
             assert one.text == alone.text and one.unknown == alone.unknown == [1] * ("zzz" in text)
             np.testing.assert_allclose(one.record.attention, alone.record.attention, atol=1e-5)

@@ -7,6 +7,7 @@ import re
 import socket
 import struct
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -230,3 +231,36 @@ def test_mistakes_are_named(tiny_data, checkpoint, tmp_path):
         ]:
             with pytest.raises(OptionError, match=message):
                 main([*given, *([] if "--path" in options else ["--path", str(checkpoint)]), *options])
+
+
+def test_it_listens_to_this_machine_alone():
+    with Server(0) as server:
+        assert server.server_address[0] == "127.0.0.1"
+
+
+def test_a_model_that_fails(translator, monkeypatch):
+    monkeypatch.setattr(translator, "_search", lambda ids: 1 / 0)
+    with serving({"one": translator}) as port:
+        status, answer = post(port, {"text": "ama"})
+    assert status == 500 and answer["error"].startswith("the model has failed: ZeroDivisionError;")
+
+
+def test_one_sentence_at_a_time(translator, monkeypatch):
+    """Each request has a thread of its own."""
+    inside, most, step = [], [], translator.task.inference_step
+
+    def slow(*given):
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.1)
+        found = step(*given)
+        inside.pop()
+        return found
+
+    monkeypatch.setattr(translator.task, "inference_step", slow)
+    threads = [threading.Thread(target=translator, args=("ama bel",)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1, 1, 1]
