@@ -46,7 +46,7 @@ def each(what, file, system, seeds=None):
     assert found, (file, system)
     if what in LAST:
         return [float(re.search(rf"\b{LAST[what]} ([\d.]+)", " ".join(run["log_end"])).group(1)) for run in found]
-    return [VALUES[what](run) for run in found]
+    return [run[what] if what in run else VALUES[what](run) for run in found]
 
 
 def mean(*args, **seeds):
@@ -124,9 +124,15 @@ def sayings():
     yield (
         f"{against(E10_SLOW, *additive)} (p = {p(E10_SLOW, *additive):.3f}, after Holm's correction {corrected:.2f})"
     )
-    vietnamese = ("iwslt15-vi-en", "{} against {}; on En-Vi"), ("iwslt15-en-vi", "on En-Vi {} against {}; on Ro-En")
+    vietnamese = ("iwslt15-vi-en", "{} against {}; on En-Vi"), ("iwslt15-en-vi", "on En-Vi {} against {}, with a")
     for file, text in ((own, "{} against {} with"), *vietnamese):
         yield text.format(*(", ".join(f"{one:.2f}" for one in each("entropy", file, name)) for name in matrix_and_soft))
+    yield "of {} against {}; on Ro-En".format(
+        *(
+            ", ".join(f"{one:.3f}" for one in each("diagonal_distance", "iwslt15-en-vi", name))
+            for name in matrix_and_soft
+        )
+    )
     yield f"on Ro-En {against('ro-en-epoch8', *matrix_and_soft, 'entropy')}; on"
     yield f"on Tatoeba De-En {against('tatoeba-de-en-epoch4', *matrix_and_soft, 'entropy')}; over"
     yield f"over keys, in nats, {against(E15, *matrix_and_soft, 'entropy')}"
@@ -225,5 +231,11 @@ def test_the_page_of_the_papers_test_set_says_the_same():
         ("times is {} against {}.", lambda run: 100 * run["accuracy"]["10-99"]["f1"]),
     ):
         assert text.format(*(", ".join(f"{figure(run):.1f}" for run in both) for both in words)) in page
+    found = [each("diagonal_distance", other[0], name) for name in other[1:]]
+    found += [
+        [run["diagonal_distance"] for run in runs_of(systems[0], name) if run["seed"] == 3] for name in systems[1:]
+    ]
+    shown = [", ".join(f"{one:.3f}" for one in of) for of in found]
+    assert "is {} against {}; from Vietnamese to English it is {} against {} with seed 3".format(*shown) in page
     rival = systems[0], "lstm_structured", systems[2]
     assert f"one seed: {against(*rival, seeds=(1,))} BLEU on tst2013 (p = {p(*rival):.2f})" in page
