@@ -93,16 +93,11 @@ prepare() {
 
 # step NAME SECONDS: its own output and that of its commands go to the log
 step() {
-  local log
   [[ $2 != 0 ]] || return 0
   say "$1, at most $2 s"
   LIMIT=$2 timeout -k 5 "$2" "$PYTHON" scripts/gpu_check.py "$1" >>"$LOG" 2>&1 &
   CHILD=$!
   wait "$CHILD" || true
-  for log in "$WORK"/log/*; do
-    [[ -f $log ]] && { echo "== $1: ${log##*/}"; cat "$log"; } >>"$LOG"
-  done
-  rm -rf "$WORK/log"
 }
 
 say "corpora"

@@ -182,15 +182,34 @@ def test_graphs_draw_new_dropout(feeding):
 def test_searches_by_graphs(attention, feeding):
     """Batches of the same shape and of others, one graph for each shape."""
     model = search.sharpened(models.make(attention, feeding)).to(DEVICE).eval()
-    lengths = [search.LENGTHS, search.LENGTHS, [3, 2], [17, 9, 3]]
+    lengths = [search.LENGTHS, search.LENGTHS, [3, 2], [17, 9, 3], search.LENGTHS]
     batches = [move(search.sample(some, seed=seed), DEVICE) for seed, some in enumerate(lengths)]
     ours, expected = (search.generator("plugin", [model]) for _ in range(2))
     expected.graphs.off = True
     for batch in batches:
+        if batch is batches[-1]:  # as in a later validation of a training
+            with torch.no_grad():
+                torch._foreach_mul_(list(model.parameters()), 0.9)
         search.assert_same(ours.generate([model], batch), expected.generate([model], batch))
     assert (
         len(ours.graphs.steps) == (0 if isinstance(model.decoder, LatentDecoder) else 3) and not expected.graphs.steps
     )
+
+
+def test_graphs_of_two_shapes_in_one_update():
+    model = graphs.without_dropout(models.make("soft", dtype=torch.float32)).to(DEVICE).train()
+    samples, seen = [move(latent_model.sample(width=width), DEVICE) for width in (6, 9)], []
+    for criterion in (graphs.build_criterion(), GraphedSteps(graphs.build_criterion())):
+        found = {}
+        for update in range(5):
+            model.zero_grad()
+            for sample in samples[:: 1 if update % 2 else -1]:
+                loss = criterion(model, sample)[0]
+                loss.backward()
+                del loss
+            found.update({f"{update} {name}": one for name, one in graphs.gradients(model).items()})
+        seen.append(found)
+    torch.testing.assert_close(seen[1], seen[0], rtol=2e-5, atol=1e-4)
 
 
 # ---- objectives of latent alignment

@@ -2,8 +2,10 @@
 
 import json
 import re
+import sys
 from importlib.metadata import requires
 
+import gpu_check
 import pytest
 import torch
 from packaging.requirements import Requirement
@@ -111,3 +113,16 @@ def test_every_package_is_a_wheel_or_known_to_be_there():
                 if other not in needed:
                     missing.append(other)
     assert needed - {"fairseq-attn-plugin", "ve-fairseq", *wanted, *present} == set()
+
+
+def test_a_failed_command_is_named_by_its_error(tmp_path, monkeypatch, capsys):
+    """The last line of a CUDA error is the same for all of them."""
+    for name, value in (("OUT", tmp_path), ("WORK", tmp_path), ("CPU", True), ("DEVICE", "cpu"), ("BENCHMARKED", ())):
+        monkeypatch.setattr(gpu_check, name, value)
+    code = "raise RuntimeError('CUDA error: misaligned address\\n\\nCompile with TORCH_USE_CUDA_DSA')"
+    done = gpu_check.run("one", sys.executable, "-c", code)
+    assert done.error == "RuntimeError: CUDA error: misaligned address"
+    assert "== one\n" in (tmp_path / "log.txt").read_text()
+    monkeypatch.setattr(gpu_check, "run", lambda *words: done)
+    assert gpu_check.benchmark() == 1 == gpu_check.summary()
+    assert f"benchmark: train: {done.error}" in capsys.readouterr().out

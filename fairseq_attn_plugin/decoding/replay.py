@@ -52,9 +52,12 @@ class Places(NamedTuple):
 
 def can_replay(steppers: Any, options: Any, net_input: Dict[str, Any], prefix: Optional[Tensor]) -> bool:
     """Whether a batch is searched by :class:`ReplayedSearch`: not where a step asks for numbers of the device, as a
-    latent alignment does, for its kind of prediction and to see whether sums of exponentials are safe."""
+    latent alignment does, for its kind of prediction and to see whether sums of exponentials are safe, and on the
+    current device only, whose kernels a capture records."""
+    device = net_input["src_tokens"].device
     return (
-        net_input["src_tokens"].device.type == "cuda"
+        device.type == "cuda"
+        and device.index == torch.cuda.current_device()
         and not any(isinstance(stepper.decoder, LatentDecoder) for stepper in steppers)
         and prefix is None
         and options.sampling is None

@@ -87,6 +87,34 @@ PROCESSES = Patch(
 )
 
 
+# ---- batches that do not divide by the processes
+
+
+@around
+def _if_there_is_one(step: Callable[..., Any], self: Any, sample: Any, model: Any, criterion: Any) -> Any:
+    """``fairseq-validate`` gives a process that has no batch left an empty one."""
+    return step(self, sample, model, criterion) if sample else (0, 0, {})
+
+
+@around
+def _without_empty(step: Callable[..., Any], self: Any, samples: Any, *args: Any, **options: Any) -> Any:
+    """fairseq takes the batches of an update for empty if the last one is: their gradients count, their words do not.
+    A process without any batch keeps an empty one, and takes part in the update."""
+    return step(self, [one for one in samples if one] or samples[:1], *args, **options)
+
+
+EMPTY_BATCHES = Patch(
+    name="empty_batches",
+    reason="where batches do not divide by the processes, fairseq-validate stops, and with --update-freq the last "
+    "update of an epoch has a wrong scale",
+    wraps={
+        "fairseq.tasks.fairseq_task:FairseqTask.valid_step": _if_there_is_one,
+        "fairseq.tasks.translation:TranslationTask.valid_step": _if_there_is_one,
+        "fairseq.trainer:Trainer.train_step": _without_empty,
+    },
+)
+
+
 # ---- broadcast
 
 

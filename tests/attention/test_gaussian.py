@@ -22,6 +22,7 @@ from models_for_tests import (
 from refusals import refuses
 
 from fairseq_attn_plugin.attention import build_attention
+from fairseq_attn_plugin.attention.positional import gaussian
 from fairseq_attn_plugin.errors import OptionError
 from fairseq_attn_plugin.options import file_options
 from fairseq_attn_plugin.text.vocabulary import describe_vocabulary
@@ -206,6 +207,18 @@ def test_values_and_the_table_come_from_the_files(files):
     for target, sources in words()["words"].items():
         expected[TARGET.index(target), : len(sources)] = torch.tensor([SOURCE.index(word) for word in sources])
     assert torch.equal(table, expected)
+
+
+def test_a_gpu_is_not_asked_for_trained_numbers_in_each_step(monkeypatch):
+    """Of sources that are longer than the tables."""
+    module = attention(trained=True).eval()
+    monkeypatch.setattr(type(module), "_longest_table", 0)
+    with torch.no_grad():
+        expected = attend(module, 7, 4)
+        monkeypatch.setattr(gaussian, "on_gpu", lambda x: True)
+        number = type(module)._number
+        monkeypatch.setattr(type(module), "_number", lambda self, name: number(self, {"rule": name}[name]))
+        torch.testing.assert_close(attend(module, 7, 4), expected)
 
 
 OTHER = describe_vocabulary(dictionary(7))

@@ -64,7 +64,9 @@ def replays(monkeypatch):
     able = replay.can_replay
 
     class Here:
-        type = "cuda"
+        type, index = "cuda", 1
+
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
 
     def can_replay(steppers, options, net_input, prefix):
         class Tokens:
@@ -121,6 +123,16 @@ def test_other_searches_are_not_replayed(options, replays):
     model = sharpened(make("soft")).eval()
     replays(True)
     ours = generator("plugin", [model], **options)
+    ours.generate([model], sample())
+    assert not ours.graphs.steps
+
+
+def test_another_device_than_the_current_one_is_not_replayed(replays, monkeypatch):
+    """A capture would record nothing of it."""
+    model = sharpened(make("soft")).eval()
+    replays(True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    ours = generator("plugin", [model])
     ours.generate([model], sample())
     assert not ours.graphs.steps
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.tasks.fairseq_task import FairseqTask
-from models_for_tests import fake_task, make
+from models_for_tests import build, fake_task, make
 from training import SIZES, train
 
 from fairseq_attn_plugin.patches import cuda_graphs
@@ -174,6 +174,7 @@ def test_graphs_are_limited(graphs, monkeypatch, caplog):
     [
         ("device", "there is no GPU; the training goes on without graphs"),
         ("criterion", "it needs --criterion cross_entropy or label_smoothed_cross_entropy"),
+        ("trained", "--gaussian-trained cannot be captured; the training goes on without graphs"),
         ("capture", "a training step cannot be captured (operation not permitted); the training"),
     ],
 )
@@ -186,6 +187,8 @@ def test_what_cannot_be_captured_is_said_once(graphs, problem, message, monkeypa
         monkeypatch.setattr(cuda_graphs, "on_gpu", lambda x: False)
     elif problem == "criterion":
         criterion = type("Own", (LabelSmoothedCrossEntropyCriterion,), {})(fake_task(), False, 0.1)
+    elif problem == "trained":
+        model = build("lstm_gaussian", gaussian_trained=True).train()
     else:
         monkeypatch.setattr(torch.cuda, "make_graphed_callables", fails)
     steps, states = GraphedSteps(criterion), []
@@ -196,6 +199,18 @@ def test_what_cannot_be_captured_is_said_once(graphs, problem, message, monkeypa
             step(steps, model, sample)
     assert states == ["own"] * (problem == "capture"), "random numbers no longer expect a capture"
     assert caplog.text.count(f"--cuda-graphs: {message}") == caplog.text.count("WARNING") == 1 and not steps.graphs
+
+
+def test_modules_that_somebody_watches_are_called(graphs):
+    """As fairseq does, to find the module that has made a NaN."""
+    steps, model, calls = GraphedSteps(build_criterion()), make("soft").train(), []
+    samples = batches(4)
+    for sample in samples[:3]:
+        step(steps, model, sample)
+    assert len(steps.graphs) == 1
+    with model.encoder.register_forward_hook(lambda *_: calls.append(1)):
+        step(steps, model, samples[3])
+    assert calls == [1] and len(steps.graphs) == 1
 
 
 def test_graphs_end_with_their_criterion(graphs):

@@ -1,6 +1,7 @@
 """Stock tools with today's torch and numpy: checkpoints, two processes, buckets of lengths, ``--bf16``."""
 
 import json
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from fairseq.data import LanguagePairDataset, data_utils
 from fairseq.data.bucket_pad_length_dataset import get_buckets
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import utils as distributed_utils
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.trainer import Trainer
 from in_process import run_tool
 from models_for_tests import data_parallel, dictionary
 from resuming import differences
@@ -133,6 +136,34 @@ def test_how_processes_are_started(gpus, environment, words, expected, monkeypat
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), words))
     distributed_utils.call_main(cfg, lambda _cfg: found.append(None))
     assert found == [expected]
+
+
+def test_a_process_without_a_batch_left_validates():
+    task = TranslationTask(TranslationConfig(eval_bleu=True), dictionary(), dictionary())
+    assert task.valid_step([], torch.nn.Linear(1, 1), None) == (0, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("samples", "words", "ignored"), [([7, 0], 7, False), ([0, 7], 7, False), ([7, 8], 15, False), ([0, 0], 0, True)]
+)
+def test_empty_batches_of_an_update_do_not_count(samples, words, ignored):
+    """As those of a process that has fewer batches than others; words are those of the dummy batch, 5, otherwise."""
+    seen, counted = {}, []
+
+    def train_step(sample, ignore_grad=False, **_):
+        counted.append(0 if ignore_grad else sample["words"])
+        return torch.tensor(1.0), sample["words"], {}
+
+    def aggregate(logs, size, *_, ignore):
+        seen.update(words=float(size), ignored=ignore)
+        raise InterruptedError
+
+    trainer = mock.MagicMock(data_parallel_world_size=2, is_fsdp=False, tpu=False, cuda=False)
+    trainer._prepare_sample = lambda sample: (sample or {"words": 5}, not sample)
+    trainer.task.train_step, trainer._aggregate_logging_outputs = train_step, aggregate
+    with pytest.raises(InterruptedError):
+        Trainer.train_step(trainer, [{"words": one} if one else [] for one in samples])
+    assert seen == {"words": words, "ignored": ignored} and sum(counted) == words
 
 
 def test_data_of_the_processes_are_gathered_without_a_gpu(tmp_path, monkeypatch):

@@ -13,6 +13,8 @@ from sacrebleu.significance import PairedTest
 
 from fairseq_attn_plugin.errors import OptionError
 
+from cli import REPO
+
 WORDS = "a house by the river has two red windows and one small door".split()
 
 
@@ -152,3 +154,8 @@ def test_mistakes(results, tmp_path):
     for samples in (-1, 1):
         with pytest.raises(OptionError, match=f"--samples {samples}: must be at least 2, or 0 for none"):
             main([str(results), "--samples", str(samples)])
+
+
+def test_a_file_of_the_repository(capsys):
+    rows = printed(capsys, REPO / "benchmarks/results/ro-en-epoch8.jsonl", "--samples", 0)
+    assert "AER" not in rows["lstm_soft"] and rows["lstm_soft"]["BLEU"]

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from ...errors import OptionError
 from ...ops.deferred import matmul, share
+from ...ops.devices import on_gpu
 from ...options import option, or_default
 from ..base import Attention, AttentionConfig, AttentionOutput
 from ..part_registry import need_own
@@ -148,7 +149,7 @@ class GaussianAttention(Attention):
 
     def _curve(self, dtype: torch.dtype) -> Curve:
         divided = self.config.max_normalize
-        if self.config.trained and torch.is_grad_enabled():
+        if self.config.trained and (torch.is_grad_enabled() or on_gpu(self.log_sigma)):  # no wait in each step
             kind = torch.promote_types(dtype, torch.float32)
             log_ratio, log_sigma, mean = (x.to(kind) for x in (self.log_ratio, self.log_sigma, self.mean))
             return Curve(log_ratio.exp(), log_sigma.exp().clamp(min=NARROWEST), mean, divided)

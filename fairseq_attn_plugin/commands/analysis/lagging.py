@@ -23,7 +23,11 @@ from fairseq_attn_plugin.text.counting import counted
 def configure(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "model folder or file of extract")
     parser.add_argument(
-        "--threshold", type=float, default=0.0, metavar="W", help="weights up to W are no reading (default: 0)"
+        "--threshold",
+        type=float,
+        default=0.0,
+        metavar="W",
+        help="weights up to W, of a word the mean over its subwords, are no reading (default: 0)",
     )
 
 
