@@ -214,7 +214,7 @@ DICTIONARIES = Patch(
 
 @before
 def _with_alignments(task: Any, epoch: int, model: Any) -> None:
-    """Raises OptionError if training data, loaded with alignments, have none or those of another corpus."""
+    """Raises OptionError if training data, loaded with alignments, have none, or a split has another number of them."""
     config: Any = getattr(task, "cfg", None)
     split = getattr(config, "train_subset", "train")
     dataset: Any = getattr(task, "datasets", {}).get(split)
@@ -225,11 +225,13 @@ def _with_alignments(task: Any, epoch: int, model: Any) -> None:
     prepare = "prepare the data with fairseq-preprocess --align-suffix SUFFIX and the languages of the training"
     if dataset.align_dataset is None:
         raise OptionError(f"{found} no alignments for the split {split} ({split}.align.{languages}.idx); {prepare}")
-    if len(dataset.align_dataset) != len(dataset):
-        raise OptionError(
-            f"{found} {len(dataset.align_dataset)} alignments for the {len(dataset)} sentences of the split {split}; "
-            f"{prepare}, one line for each sentence"
-        )
+    for name, one in task.datasets.items():  # other splits than the training's may have none
+        links = getattr(one, "align_dataset", None)
+        if links is not None and len(links) != len(one):
+            raise OptionError(
+                f"{found} {len(links)} alignments for the {len(one)} sentences of the split {name}; {prepare}, one "
+                "line for each sentence (fairseq reads none of sets that are joined, as by --combine-val)"
+            )
 
 
 ALIGNMENTS = Patch(

@@ -136,6 +136,15 @@ REMEDIES: Tuple[Tuple[str, str], ...] = (
         "--arch: is no language model, which this --task needs; choose lstm_lm or transformer_lm",
     ),
     (
+        r"Valid paths (?P<paths>.*) will be ignored",
+        "the data have more validation sets, {paths}: --combine-val joins them all, --ignore-unused-valid-subsets "
+        "validates on those of --valid-subset alone",
+    ),
+    (
+        r".*forward\(\) (missing 1 required positional argument: 'prev_output|takes 4 positional arguments but 5 )",
+        "--arch: is no model for this --task or --criterion; choose --task translation and another criterion",
+    ),
+    (
         ".*'TranslationFromPretrainedBARTTask' object has no attribute 'args'",
         "--task translation_from_pretrained_bart: cannot train in this fairseq; choose --task translation",
     ),

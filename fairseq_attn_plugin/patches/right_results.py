@@ -9,14 +9,18 @@
   looks up positions of subwords among words. Here unknown words are replaced before subwords are joined. Stock scores
   joined translations against references in subwords; here the subwords of references are joined as well.
 - ``--log-file``: stock opens the file again for every epoch.
-- ``--store-ema``: stock averages tables of whole numbers, too, and stops. They are copied. It stops where a checkpoint
-  has no averages, which begin with its parameters here. A resumed training counts for ``--ema-update-freq`` from zero.
+- ``--store-ema``: stock averages tables of whole numbers, too, and stops. They are copied, as are numbers that are no
+  parameters. It averages shared embeddings once for each of their names. It stops where a checkpoint has no averages,
+  which begin with its parameters here. A resumed training counts for ``--ema-update-freq`` from zero.
+- ``--combine-val``, and a folder with train and train1: stock stops in numpy without ``--upsample-primary``.
+- Data of ``--dataset-impl lazy``, which are read as cached ones without the option: stock stops at the first batch.
 - ``--amp``: stock divides gradients by the loss scale twice: torch's scaler knows optimizers by their identity, and is
   given fairseq's after torch's. SGD then takes steps that are too short by this factor, and the epsilon of Adam counts
   as much more.
 """
 
 import logging
+from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
@@ -63,6 +67,33 @@ BATCHES = Patch(
     name="batches",
     reason="fairseq-generate and fairseq-validate skip up to seven of the longest sentences",
     wraps={"fairseq.data.data_utils:batch_by_size": _complete},
+)
+
+
+# ---- data sets
+
+
+@around
+def _once_unless_asked(init: Callable[..., None], self: Any, datasets: Any, sample_ratios: Any = 1) -> None:
+    if not isinstance(sample_ratios, int):
+        sample_ratios = [1 if ratio < 0 else ratio for ratio in sample_ratios]
+    init(self, datasets, sample_ratios)
+
+
+@before
+def _reading_what_is_missing(self: Any, i: int) -> None:
+    if i not in self.cache_index:
+        self.prefetch([*self.cache_index, i])
+
+
+DATA_SETS = Patch(
+    name="data_sets",
+    reason="--combine-val, or a folder with train and train1, stops in numpy without --upsample-primary; data of "
+    "--dataset-impl lazy stop a training without the option",
+    wraps={
+        "fairseq.data.concat_dataset:ConcatDataset.__init__": _once_unless_asked,
+        "fairseq.data.indexed_dataset:IndexedCachedDataset.__getitem__": _reading_what_is_missing,
+    },
 )
 
 
@@ -227,6 +258,20 @@ LOG_FILE = Patch(
 def _without_whole_numbers(_none: None, self: Any, *_args: Any, **_options: Any) -> None:
     tensors = ((name, value) for name, value in self.model.state_dict().items() if torch.is_tensor(value))
     self.skip_keys = {*self.skip_keys, *(name for name, value in tensors if not value.is_floating_point())}
+    self.skip_keys |= {name for name, value in self.model.named_buffers() if value.dim() == 0}
+
+
+@around
+def _each_once(step: Callable[..., None], self: Any, new_model: Any, updates: Any = None) -> None:
+    averages = self.fp32_params if self.config.ema_fp32 else self.model.state_dict()
+    places = {name: (value.data_ptr(), value.shape) for name, value in averages.items() if torch.is_tensor(value)}
+    one_name = {place: name for name, place in places.items()}
+    state = {
+        name: value
+        for name, value in new_model.state_dict().items()
+        if name not in places or not value.numel() or one_name[places[name]] == name
+    }
+    step(self, SimpleNamespace(state_dict=lambda: state), updates)
 
 
 @after
@@ -247,9 +292,11 @@ def _averaging_on(extra_state: Optional[Dict[str, Any]], self: Any, *_args: Any,
 AVERAGES = Patch(
     name="moving_averages",
     reason="--store-ema stops at tables of whole numbers, as of a lexicon, an election and class names, and at "
-    "checkpoints without averages; a resumed training averages other updates than an uninterrupted one",
+    "checkpoints without averages; shared embeddings are averaged several times in an update; a resumed training "
+    "averages other updates than an uninterrupted one",
     wraps={
         "fairseq.models.ema.ema:EMA.__init__": _without_whole_numbers,
+        "fairseq.models.ema.ema:EMA._step_internal": _each_once,
         "fairseq.checkpoint_utils:load_checkpoint_to_cpu": _with_averages,
         "fairseq.trainer:Trainer.load_checkpoint": _averaging_on,
     },

@@ -1,6 +1,7 @@
 """What is said of texts, damaged data folders, and dictionaries of another training."""
 
 import shutil
+from argparse import Namespace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
+from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq_cli import preprocess
 from in_process import run_tool
 from training import train, training_command
@@ -116,6 +118,18 @@ def test_alignments_have_a_line_for_each_pair(tmp_path):
     (tmp_path / "train.align").write_text("0-0\n")
     with pytest.raises(OptionError, match=r"train.xx has 2 lines and .*train.align has 1"):
         preprocess.main(arguments(tmp_path, "--align-suffix", "align"))
+
+
+def test_every_split_has_a_line_of_alignments_for_each_pair():
+    class Pairs(list):
+        def __init__(self, links, pairs):
+            super().__init__([0] * pairs)
+            self.align_dataset = [0] * links
+
+    task = FairseqTask(Namespace(load_alignments=True, train_subset="train", data="data"))
+    task.datasets = {"train": Pairs(3, 3), "valid": Pairs(2, 4)}
+    with pytest.raises(OptionError, match="has 2 alignments for the 4 sentences of the split valid"):
+        task.begin_epoch(1, None)
 
 
 # ---- dictionaries

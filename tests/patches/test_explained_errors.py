@@ -305,6 +305,11 @@ def test_what_a_training_lacks(tiny_data, tmp_path):
     language = ["--task", "language_modeling", "--disable-validation"]
     line = run_tool(*training(tmp_path, "lstm_soft", tmp_path / "lm", *language), fails=True).error
     assert line.startswith("--arch: is no language model, which this --task needs")
+    folder = shutil.copytree(tiny_data, tmp_path / "valid1")
+    for path in folder.glob("valid.*"):
+        shutil.copy(path, folder / path.name.replace("valid.", "valid1."))
+    line = run_tool(*training(folder, "lstm_soft", tmp_path, "-s", "xx", "-t", "yy"), fails=True).error
+    assert line.endswith("--ignore-unused-valid-subsets validates on those of --valid-subset alone")
     line = run_tool(*training(tiny_data, "lstm_soft", tmp_path, "--ddp-backend", "fully_sharded"), fails=True).error
     assert "fairscale" in line
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 import training
 from fairseq import utils
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import ConcatDataset, Dictionary, ListDataset, data_utils, indexed_dataset
 from fairseq.dataclass.configs import EMAConfig
 from fairseq.models.ema import build_ema
 from fairseq.optim import OPTIMIZER_DATACLASS_REGISTRY, OPTIMIZER_REGISTRY
@@ -133,16 +133,50 @@ def test_subwords_are_looked_up_before_they_are_joined():
 
 @pytest.mark.parametrize("fp32", [False, True])
 def test_averages_of_parameters_have_whole_numbers_as_they_are(fp32):
-    model = build("attn_lstm", attention="gaussian")  # whose rule is a table of them
+    model = build("attn_lstm", attention="gaussian")  # whose rule is such a number, and whose sigma no parameter
     average = build_ema(model, EMAConfig(store_ema=True, ema_decay=0.75, ema_fp32=fp32), None)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     for value in model.state_dict().values():
         value.add_(1)
     average.step(model)
-    steps = {name: 0.25 if value.is_floating_point() else 1 for name, value in before.items()}
+    buffers = dict(model.named_buffers())
+    steps = {name: 1 if name in buffers else 0.25 for name in before}
     assert set(steps.values()) == {0.25, 1}
     expected = {name: value + steps[name] for name, value in before.items()}
     torch.testing.assert_close(dict(average.get_model().state_dict()), expected)
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("fp32", [False, True])
+def test_shared_embeddings_are_averaged_once(fp32, half):
+    model = build("lstm_soft", share_decoder_input_output_embed=True, decoder_embed_dim=14)
+    model = model.half() if half else model
+    average = build_ema(model, EMAConfig(store_ema=True, ema_decay=0.75, ema_fp32=fp32), None)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with torch.no_grad():
+        for value in model.parameters():
+            value.add_(1)
+    average.step(model)
+    for name, value in average.get_model().state_dict().items():
+        torch.testing.assert_close(value, before[name] + 0.25, atol=1e-3 if half else 1e-6, rtol=0)
+
+
+# ---- data sets
+
+
+def test_sets_are_joined_once_unless_more_is_asked():
+    numbers = ListDataset([torch.tensor([5]), torch.tensor([6])], sizes=np.array([1, 1]))
+    for ratios, expected in (([-1, 1], [1] * 4), ([2, 1], [1] * 6), (1, [1] * 4)):
+        assert list(ConcatDataset([numbers, numbers], ratios).sizes) == expected
+
+
+def test_cached_data_that_were_not_fetched_are_read(tmp_path):
+    builder = indexed_dataset.IndexedDatasetBuilder(str(tmp_path / "x.bin"))
+    for words in ([5, 6], [7]):
+        builder.add_item(torch.tensor(words))
+    builder.finalize(str(tmp_path / "x.idx"))
+    found = indexed_dataset.IndexedCachedDataset(str(tmp_path / "x"))
+    assert [found[number].tolist() for number in (1, 0, 1)] == [[8], [6, 7], [8]]  # such files count words from 1
 
 
 # ---- log file
