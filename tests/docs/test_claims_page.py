@@ -96,6 +96,7 @@ def sayings():
     level = (
         (own, 2),
         (f"{own}-lr3e-3", 2),
+        (f"{own}-nothing-fed", 2),
         ("tatoeba-de-en-epoch4", 2),
         ("ro-en-epoch8", 2),
         ("tatoeba-en-vi-epoch30", 2),
