@@ -222,7 +222,7 @@ def test_the_page_has_what_was_measured():
     assert f"is busy for {busy['lstm']} per cent" in TEXT
     speed = {name: mean(one["sentences_per_second"]) for name, one in report["translation"].items() if name != "what"}
     assert f"translates {speed['lstm_adm.float32.1']:.0f} a second" in TEXT
-    assert f"and {speed['lstm.float32.1']:.0f} with stock's" in TEXT
+    assert f"and {speed['lstm.float32.1']:.0f} with stock `lstm`" in TEXT
 
 
 def test_the_page_has_the_perplexities():
