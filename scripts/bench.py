@@ -9,8 +9,6 @@
 Without --data and --checkpoint, sentences and models are random. benchmarks/README.md says how to read the tables.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

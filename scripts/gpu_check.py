@@ -6,8 +6,6 @@
 A file is written anew whenever a part of its step begins or ends, so that a step that is killed leaves what it had.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import math
@@ -44,11 +42,12 @@ SYSTEMS = {
     "lstm_adm": ["--arch", "lstm_adm"],
     "lstm_adm_aqt": ["--arch", "lstm_adm_aqt"],
     "structured": ["--arch", "lstm_soft", "--attention", "structured"],
-    "lstm_adm graphs": "--arch lstm_adm --cuda-graphs --num-batch-buckets 8 --max-tokens 4000".split(),
+    "lstm_adm graphs": (
+        "--arch lstm_adm --cuda-graphs --optimizer fused_adam --num-batch-buckets 8 --max-tokens 4000".split()
+    ),
     "latent": "--arch lstm_latent_small --criterion latent_alignment --objective elbo-enum".split(),
     "han": "--arch han --task document_classification --criterion document_classification".split(),
 }
-SYSTEMS["lstm_adm graphs"] += ["--optimizer", "fused_adam"]
 PRECISIONS = {"float32": [], "fp16": ["--fp16"], "bf16": ["--bf16"], "amp": ["--amp"]}
 GRAPHED = ("lstm_soft", "lstm_adm", "lstm_adm_aqt", "lstm_soft:attention=structured", "lstm_soft:input_feeding=none")
 GRAPHED = GRAPHED[:1] if CPU else GRAPHED

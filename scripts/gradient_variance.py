@@ -15,8 +15,6 @@ with the value that sampling alone explains (variance / repeats). Times are thos
 objective, relative to this enumeration, as medians over interleaved rounds.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

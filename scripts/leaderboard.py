@@ -15,8 +15,6 @@ if they have none in common. "Holm" is p corrected for the number of comparisons
 translations are those of the baseline, or BLEU is 0.00.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from functools import partial
@@ -141,9 +139,8 @@ def table(systems: Mapping[str, List[Run]], baseline: str, samples: int) -> str:
                 tests[name].update({"p": f"{p_values[name]:.3f}", "p, Holm": f"{corrected[name]:.3f}"})
     for header, (keys, digits) in COLUMNS.items():
         for name, runs in systems.items():
-            known = [value for run in runs if (value := _number(run, keys)) is not None]
-            rows[name].update({header: spread(known, digits)} if known else {})
-            rows[name].update(tests[name] if header == "BLEU" else {})
+            value = spread((_number(run, keys) for run in runs), digits)
+            rows[name].update({} if value is None else {header: value}, **(tests[name] if header == "BLEU" else {}))
     present = {header for row in rows.values() for header in row}
     headers = [one for one in ("system", "seeds", *COLUMNS) if one in present]
     headers[headers.index("BLEU") + 1 : headers.index("BLEU") + 1] = [x for x in ("+-", "p", "p, Holm") if x in present]

@@ -8,8 +8,6 @@ work takes ten per cent more time without the optimisation. Losses stay the same
 which the script checks. Where the processor has instructions for bfloat16, training is measured in bfloat16, too.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import json

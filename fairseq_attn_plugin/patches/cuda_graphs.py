@@ -64,9 +64,9 @@ class GraphedSteps:
         self.pool: Any = None  # memory of all graphs, none of which runs beside another
 
     def __call__(self, model: Any, sample: Dict[str, Any]) -> Any:
-        # fairseq's search for the module that has made a NaN watches what modules return
-        watched = any(module._forward_hooks for module in model.modules())
-        shape = None if self.off or watched else shape_of(sample)
+        # fairseq's search for the module that has made a NaN watches, by hooks, what modules return
+        plain = self.off or any(module._forward_hooks for module in model.modules())
+        shape = None if plain else shape_of(sample)
         graph = self.graphs.get(shape)
         if graph is None:
             if shape is None or not self._wanted(model, sample, shape):

@@ -83,7 +83,7 @@ def _once_unless_asked(init: Callable[..., None], self: Any, datasets: Any, samp
 @before
 def _reading_what_is_missing(self: Any, i: int) -> None:
     if i not in self.cache_index:
-        self.prefetch([*self.cache_index, i])
+        self.prefetch([i])
 
 
 DATA_SETS = Patch(
@@ -257,8 +257,8 @@ LOG_FILE = Patch(
 @after
 def _without_whole_numbers(_none: None, self: Any, *_args: Any, **_options: Any) -> None:
     tensors = ((name, value) for name, value in self.model.state_dict().items() if torch.is_tensor(value))
-    self.skip_keys = {*self.skip_keys, *(name for name, value in tensors if not value.is_floating_point())}
-    self.skip_keys |= {name for name, value in self.model.named_buffers() if value.dim() == 0}
+    whole = {name for name, value in tensors if not value.is_floating_point()}
+    self.skip_keys = {*self.skip_keys, *whole, *(name for name, one in self.model.named_buffers() if one.dim() == 0)}
 
 
 @around

@@ -4,8 +4,6 @@ torch.profiler sees the kernels; the time of a step is taken without it, because
 processor there are no kernels, and the share is zero.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from typing import Any

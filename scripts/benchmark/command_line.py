@@ -1,7 +1,5 @@
 """The command line of the benchmark: its options, and the sizes of a quick run."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Corpora of the benchmark: what fairseq-preprocess wrote, or random sentences with the lengths of image captions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

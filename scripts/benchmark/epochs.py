@@ -4,8 +4,6 @@ fairseq's own batches of a corpus, shuffled and ragged, not one shape. The syste
 so that the noise of the machine meets all of them, and every system trains on all batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

@@ -8,8 +8,6 @@ model on the same batches do not. Without dropout, with a and b the gradients of
     noise     |a - m| / |m|,  the median over batches, m their mean: what stochastic gradient descent lives with
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from statistics import median
 from typing import Any

@@ -8,8 +8,6 @@ the device computes, and where it copies memory from or to the device.
 torch has no kernels of cuDNN and no fused cells for this device; stand-ins with the same shapes count as one launch.
 """
 
-from __future__ import annotations
-
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping

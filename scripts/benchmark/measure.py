@@ -4,8 +4,6 @@ The speed of a machine varies with other programs and with its temperature, for 
 systems take turns, and the report has medians over rounds of the ratio of two times of the same round.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import platform

@@ -1,7 +1,5 @@
 """Whole models: the sections ``train`` and ``decode`` of the benchmark."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Callable

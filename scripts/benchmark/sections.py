@@ -1,7 +1,5 @@
 """The sections of the benchmark, and the report: Markdown tables of those that were measured."""
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from collections.abc import Mapping

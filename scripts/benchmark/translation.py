@@ -4,8 +4,6 @@ One checkpoint is searched by fairseq's generator and by the plugin's, in turn f
 sentences and options.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

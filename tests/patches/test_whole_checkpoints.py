@@ -16,6 +16,9 @@ from fairseq import checkpoint_utils
 from in_process import run_tool
 from resuming import command, differences
 
+from fairseq_attn_plugin.errors import OptionError
+from fairseq_attn_plugin.patches import resuming
+
 from cli import TINY, run_cli, start_cli
 
 LAST = "checkpoint_last.pt"
@@ -91,6 +94,14 @@ def test_no_room_for_a_checkpoint_or_for_a_copy(failing, tiny_data, trained, tmp
     assert set(after) - set(before) == {"checkpoint_3_12.pt"} if failing == 2 else after == before
     run_tool(*words)
     assert set(contents(folder)) - set(before) == {"checkpoint3.pt", "checkpoint_3_12.pt"}
+
+
+def test_a_full_disk_reaches_torchs_own_writer(tmp_path):
+    """Its message is about its format."""
+    full = pytest.raises(OptionError, match="last.pt cannot be written .*: No space left on device$")
+    with full, resuming._whole(str(tmp_path / "last.pt")), open("/dev/full", "wb") as stream:
+        torch.save(torch.zeros(100_000), stream)
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- kills

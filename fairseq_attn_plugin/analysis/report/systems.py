@@ -166,9 +166,11 @@ def groups_of(reported: Sequence[Reported]) -> List[Group]:
     return groups
 
 
-def spread(values: Iterable[float], digits: int) -> str:
-    """Mean, and in brackets the standard deviation of several values that differ."""
-    known = list(values)
+def spread(values: Iterable[Optional[float]], digits: int) -> Optional[str]:
+    """Mean, and in brackets the standard deviation of several values that differ; None without values."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
     mean = f"{statistics.mean(known):,.{digits}f}"
     deviation = statistics.stdev(known) if len(known) > 1 and all(map(math.isfinite, known)) else 0.0
     return f"{mean} ({deviation:,.{digits}f})" if deviation else mean

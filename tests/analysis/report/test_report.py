@@ -245,6 +245,7 @@ def test_names_that_differ_in_the_seed_only_are_one_system():
 
 def test_spread():
     assert spread([1.0, 3.0], 2) == "2.00 (1.41)" and spread([2.0, 2.0], 1) == "2.0" and spread([1234.5], 0) == "1,234"
+    assert spread([None, 2.0], 2) == "2.00" and spread([], 2) is None
     assert spread([float("inf"), 3.0], 2) == "inf", "a word of probability zero"
 
 
